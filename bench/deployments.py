@@ -104,11 +104,8 @@ def deployed_services(chain: Sequence[str], validators: int) -> Iterator[Service
         key = Path(running.enter_context(tempfile.TemporaryDirectory()), "checks.key")
         key.write_text(secrets.token_hex(32))
         shared = (*chain, "--checks-key-file", str(key))
-        streams = ("--stream-port", "0")
-        mutator = running.enter_context(_serving("mutator", *shared, *streams))
-        validating = [
-            running.enter_context(_serving("validator", *shared, *streams)) for _ in range(validators)
-        ]
+        mutator = running.enter_context(_serving("mutator", *shared))
+        validating = [running.enter_context(_serving("validator", *shared)) for _ in range(validators)]
         yield Services(shared, mutator, tuple(validating))
 
 

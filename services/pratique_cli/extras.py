@@ -11,7 +11,6 @@ MODULES_OF_EXTRAS = {
         "grpc",
         "grpc_health",
         "grpc_reflection",
-        "h2",
         "httptools",
         "multidict",
         "opentelemetry",

@@ -45,11 +45,11 @@ class Stack:
         Raises:
             ConfigurationError: the chain's AdmissionConfiguration cannot be used.
         """
-        # Open to this user alone, so that nobody else reaches the sockets and the key in it.
+        # Open to this user alone, so that nobody else reads the key in it.
         self._folder = tempfile.TemporaryDirectory(prefix="pratique-")
         shared = chain if has_ledger_url(chain) else _with_shared_ledger(chain, self._folder.name)
         key = _write_key(Path(self._folder.name))
-        self._shared_flags = ("--checks-key-file", str(key), "--stream-socket-dir", self._folder.name)
+        self._shared_flags = ("--checks-key-file", str(key))
         self._chain = tuple(chain_arguments(shared))
         self._variables = chain_variables(shared)
         self._host = host

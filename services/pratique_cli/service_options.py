@@ -117,8 +117,6 @@ _ZERO_IS_OFF = (
 _TYPES_BY_FIELD: Mapping[str, click.ParamType[Any]] = {
     "port": PORT,
     "metrics_port": PORT,
-    "stream_port": PORT,
-    "stream_socket_dir": click.Path(exists=True, file_okay=False, path_type=Path),
     "max_in_flight_bytes": WholeNumber(min=_LEAST_IN_FLIGHT),
     "webhook_breaker_failures": WholeNumber(0, 1_000_000),
     "decision_log": click.Path(dir_okay=False, path_type=Path),
@@ -195,9 +193,6 @@ SERVER_HELPS = MappingProxyType(
     {
         **LISTENER_HELPS,
         "checks_key_file": "A key shared with the front doors, whose checks of large objects are then not repeated.",
-        "stream_port": "Port for streams of front doors alone, which costs less; 0 picks a free one. None by default.",
-        "stream_socket_dir": "Folder for a Unix socket instead, for front doors on this machine; only its owner may"
-        " have access.",
         "max_message_bytes": "The longest message, in both directions.",
         "max_concurrent_calls": "Concurrent calls; more are refused with RESOURCE_EXHAUSTED.",
         "max_connection_age_seconds": "The lifetime of a connection, after which its client reconnects;"

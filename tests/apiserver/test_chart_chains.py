@@ -193,7 +193,7 @@ def test_a_service_starts_with_the_rights_of_its_role_and_no_others(
     kubeconfig = write_kubeconfig(api_server, tmp_path)
     kubeconfig.write_text(kubeconfig.read_text().replace("token-of-admin", token.body["status"]["token"]))
     command = [str(PROGRAM), "serve", service, f"--port={free_port()}"]
-    command += ["--stream-port=0", "--enable-admission-plugins=NamespaceAutoProvision"]
+    command += ["--enable-admission-plugins=NamespaceAutoProvision"]
     command += [f"--kubeconfig={kubeconfig}", "--context=test"]
     log = tmp_path / "log"
     with bound_process(command, log) as process:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
-from collections.abc import Collection
 from pathlib import Path
 
 from chaos.checkers import availability, violations
@@ -39,8 +38,6 @@ class Storm:
     per_second: float = 25.0
     available: float = 0.0
     """The share of requests that have to be answered rightly while one replica at most is hurt."""
-    listening: Collection[str] = ()
-    """The mutators and validators that listen for streams in the event loop, past their links."""
 
     def command(self) -> str:
         """How to have the same again."""
@@ -53,7 +50,7 @@ async def rage(storm: Storm, folder: Path) -> Path:
     history.add(Began(storm.seed, storm.seconds, storm.per_second))
     workload = Workload(storm.seed)
     try:
-        async with system(folder, storm.listening) as running:
+        async with system(folder) as running:
             client = Client(running.url, running.client_tls(), workload, history)
             async with (
                 client,

@@ -8,7 +8,7 @@ import dataclasses
 import itertools
 import ssl
 import sys
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 from chaos.chains import CLUSTER, CONTROLLERS, FIRST, chaperone_installed, configuration, write_documents
@@ -22,7 +22,6 @@ from support.name_servers import name_server
 CALLER = "kube-apiserver"
 _HOSTS = ("127.0.0.1", "127.0.0.2")
 """Of the mutators' links."""
-_LISTENING = ("--stream-port", "0")
 _RECORD_BYTES = 1024 * 1024
 
 
@@ -132,8 +131,8 @@ def _door(folder: Path, mutators: str, validators: str, disk: Disk) -> tuple[str
 
 
 @contextlib.asynccontextmanager
-async def system(folder: Path, listening: Collection[str] = ()) -> AsyncIterator[System]:
-    """Run everything, until it is no longer needed; the named services listen for streams in the event loop, too."""
+async def system(folder: Path) -> AsyncIterator[System]:
+    """Run everything, until it is no longer needed."""
     await make_certificates(folder / "certs")
     write_documents(folder / "cluster.yaml", CLUSTER)
     write_documents(folder / "policies.yaml", configuration(FIRST))
@@ -146,10 +145,7 @@ async def system(folder: Path, listening: Collection[str] = ()) -> AsyncIterator
             stack.push_async_callback(made.stop)
             return made
 
-        nodes = {
-            name: node(name, (*_service(name, folder), *(_LISTENING if name in listening else ())))
-            for name in SERVICES
-        }
+        nodes = {name: node(name, _service(name, folder)) for name in SERVICES}
         await asyncio.gather(*(item.start() for item in nodes.values()))
         links: dict[str, Link] = {}
         # The mutators are one name, as a headless Service is: another address each, and the same port.

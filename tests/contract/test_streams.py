@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import grpc
 import pytest
@@ -12,26 +11,18 @@ import pytest
 from pratique.admission.results import Answer, allow
 from pratique.admission.reviews import Review
 from pratique.hosting.catalogue import HostedController
-from pratique.rpc.http2 import StreamEndedError
 from pratique.rpc.servers import RpcServer, ServerSettings
 from support.services import controllers
 from support.services.controllers import SECRET, hosted
 from support.services.servers import KINDS, VALIDATOR, Kind, serving
-from support.services.streams import SECONDS, Stream, streaming, streaming_in_loop
+from support.services.streams import SECONDS, Stream, streaming
 
 both_services = pytest.mark.parametrize("kind", KINDS, ids=str)
 ALLOWING = hosted("a", controllers.allowing)
 
 
-@pytest.fixture(name="carrier", params=[streaming, streaming_in_loop], ids=["grpcio", "event loop"])
-def _carrier(request: pytest.FixtureRequest) -> Any:
-    """What carries the stream."""
-    return request.param
-
-
 def on_stream(
     kind: Kind,
-    carrier: Any,
     test: Callable[[Stream], Awaitable[None]],
     *hosting: HostedController,
     limit: int = 1000,
@@ -39,10 +30,9 @@ def on_stream(
     """Run a test with a stream to a service that hosts ``a``, which allows everything, and more."""
 
     async def run() -> None:
-        settings = {"max_concurrent_calls": limit, "stream_port": 0}
         async with (
-            serving(kind, ALLOWING, *hosting, **settings) as channel,
-            carrier(kind, channel) as stream,
+            serving(kind, ALLOWING, *hosting, max_concurrent_calls=limit) as channel,
+            streaming(kind, channel) as stream,
         ):
             await test(stream)
 
@@ -50,7 +40,7 @@ def on_stream(
 
 
 @both_services
-def test_every_call_gets_its_own_answer_in_any_order(kind: Kind, carrier: Any) -> None:
+def test_every_call_gets_its_own_answer_in_any_order(kind: Kind) -> None:
     release = asyncio.Event()
 
     async def waiting(_: Review) -> Answer:
@@ -63,11 +53,11 @@ def test_every_call_gets_its_own_answer_in_any_order(kind: Kind, carrier: Any) -
         release.set()
         assert await stream.decision() == (7, "Allowed")
 
-    on_stream(kind, carrier, test, hosted("w", waiting))
+    on_stream(kind, test, hosted("w", waiting))
 
 
 @both_services
-def test_a_call_that_breaks_the_contract_fails_alone(kind: Kind, carrier: Any) -> None:
+def test_a_call_that_breaks_the_contract_fails_alone(kind: Kind) -> None:
     async def test(stream: Stream) -> None:
         await stream.send(
             stream.asking(1, "a", request=b"\xff"),
@@ -83,12 +73,12 @@ def test_a_call_that_breaks_the_contract_fails_alone(kind: Kind, carrier: Any) -
         assert answers[2].status.message.startswith("the call has no deadline")
         assert answers[3].status.message == "review is missing"
 
-    on_stream(kind, carrier, test)
+    on_stream(kind, test)
 
 
 @both_services
 @pytest.mark.parametrize("ending", ["its deadline passes", "it is given up", "the client goes away"])
-def test_a_controller_is_cancelled_when(kind: Kind, ending: str, carrier: Any) -> None:
+def test_a_controller_is_cancelled_when(kind: Kind, ending: str) -> None:
     began, cancelled = asyncio.Event(), asyncio.Event()
 
     async def noticing(_: Review) -> Answer:
@@ -111,11 +101,11 @@ def test_a_controller_is_cancelled_when(kind: Kind, ending: str, carrier: Any) -
             seen = await stream.decision()
             assert seen == (2, "Allowed") or await stream.decision() == (2, "Allowed")
 
-    on_stream(kind, carrier, test, hosted("n", noticing))
+    on_stream(kind, test, hosted("n", noticing))
 
 
 @both_services
-def test_a_call_beyond_the_limit_is_rejected_and_the_others_are_answered(kind: Kind, carrier: Any) -> None:
+def test_a_call_beyond_the_limit_is_rejected_and_the_others_are_answered(kind: Kind) -> None:
     release = asyncio.Event()
 
     async def waiting(_: Review) -> Answer:
@@ -128,20 +118,20 @@ def test_a_call_beyond_the_limit_is_rejected_and_the_others_are_answered(kind: K
         release.set()
         assert await stream.decision() == (1, "Allowed")
 
-    on_stream(kind, carrier, test, hosted("w", waiting), limit=1)
+    on_stream(kind, test, hosted("w", waiting), limit=1)
 
 
 @both_services
-def test_more_calls_than_a_stream_holds_at_a_time_are_all_answered(kind: Kind, carrier: Any) -> None:
+def test_more_calls_than_a_stream_holds_at_a_time_are_all_answered(kind: Kind) -> None:
     async def test(stream: Stream) -> None:
         await stream.send(*(stream.asking(number, "a") for number in range(1500)))
         assert sorted([(await stream.answer()).id for _ in range(1500)]) == list(range(1500))
 
-    on_stream(kind, carrier, test, limit=2000)
+    on_stream(kind, test, limit=2000)
 
 
 @both_services
-def test_calls_in_progress_are_answered_after_the_last_call(kind: Kind, carrier: Any) -> None:
+def test_calls_in_progress_are_answered_after_the_last_call(kind: Kind) -> None:
     async def slow(_: Review) -> Answer:
         await asyncio.sleep(0.1)
         return allow()
@@ -153,36 +143,35 @@ def test_calls_in_progress_are_answered_after_the_last_call(kind: Kind, carrier:
         assert not await stream.receive()
         assert await stream.call.code() is grpc.StatusCode.OK
 
-    on_stream(kind, carrier, test, hosted("s", slow))
+    on_stream(kind, test, hosted("s", slow))
 
 
 @both_services
 @pytest.mark.parametrize("fault", ["unreadable", "an id twice"])
-def test_a_stream_whose_client_breaks_the_contract_ends(kind: Kind, fault: str, carrier: Any) -> None:
+def test_a_stream_whose_client_breaks_the_contract_ends(kind: Kind, fault: str) -> None:
     async def test(stream: Stream) -> None:
         if fault == "unreadable":
             await stream.call.write(b"\xff")
         else:
             await stream.send(stream.asking(1, "h"), stream.asking(1, "h"))
-        ended: Any = pytest.raises((grpc.aio.AioRpcError, StreamEndedError))
-        with ended as error:
+        with pytest.raises(grpc.aio.AioRpcError) as error:
             await stream.receive()
         assert error.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
-    on_stream(kind, carrier, test, hosted("h", controllers.hanging))
+    on_stream(kind, test, hosted("h", controllers.hanging))
 
 
 @both_services
-def test_a_service_that_drains_says_so_and_answers_what_it_was_sent(kind: Kind, carrier: Any) -> None:
+def test_a_service_that_drains_says_so_and_answers_what_it_was_sent(kind: Kind) -> None:
     async def slow(_: Review) -> Answer:
         await asyncio.sleep(0.2)
         return allow()
 
     async def run() -> None:
-        settings = ServerSettings(port=0, stream_port=0, drain_seconds=0.05)
+        settings = ServerSettings(port=0, drain_seconds=0.05)
         server = RpcServer(kind.services([hosted("s", slow)]), settings)
         address = await server.start()
-        async with grpc.aio.insecure_channel(address) as channel, carrier(kind, channel) as stream:
+        async with grpc.aio.insecure_channel(address) as channel, streaming(kind, channel) as stream:
             await stream.send(stream.asking(1, "s"))
             draining = asyncio.ensure_future(server.drain())
             assert await stream.receive()
@@ -196,7 +185,7 @@ def test_a_service_that_drains_says_so_and_answers_what_it_was_sent(kind: Kind, 
 
 
 @both_services
-def test_a_call_says_that_it_is_a_retry_and_what_its_metadata_would_say(kind: Kind, carrier: Any) -> None:
+def test_a_call_says_that_it_is_a_retry_and_what_its_metadata_would_say(kind: Kind) -> None:
     retries: list[bool] = []
 
     def noting(review: Review) -> Answer:
@@ -209,15 +198,15 @@ def test_a_call_says_that_it_is_a_retry_and_what_its_metadata_would_say(kind: Ki
         await stream.send(stream.asking(2, "n", previous_attempts=1))
         await stream.answer()
 
-    on_stream(kind, carrier, test, hosted("n", noting, trusted=True))
+    on_stream(kind, test, hosted("n", noting, trusted=True))
     assert retries == [False, True]
 
 
-def test_an_internal_error_is_not_revealed(carrier: Any) -> None:
+def test_an_internal_error_is_not_revealed() -> None:
     async def test(stream: Stream) -> None:
         await stream.send(stream.asking(1, "b"))
         answer = await stream.answer()
         assert answer.HasField("response")
         assert SECRET not in str(answer)
 
-    on_stream(VALIDATOR, carrier, test, hosted("b", controllers.raising(ValueError(SECRET))))
+    on_stream(VALIDATOR, test, hosted("b", controllers.raising(ValueError(SECRET))))

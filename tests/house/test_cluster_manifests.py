@@ -31,7 +31,6 @@ from support.lint_findings import findings_of
 from support.role_bindings import binding, role
 
 PORTS = {"frontdoor": 8443, "mutator": 9001, "validator": 9002}
-STREAM_PORTS = {"mutator": 9011, "validator": 9012}
 DNS = ("kube-system", "kube-dns")
 API_SERVERS = "192.0.2.0/24"
 TEMPTING = [
@@ -302,9 +301,6 @@ def test_flags_are_those_that_there_are(service: str, tmp_path: Path) -> None:
     ]
     context = command.make_context(service, given, help_option_names=list(HELP_FLAGS))
     assert context.params["port"] == PORTS[service] == container_of(service)["ports"][0]["containerPort"]
-    if service in STREAM_PORTS:
-        named = container_of(service)["ports"][1]["containerPort"]
-        assert context.params["stream_port"] == STREAM_PORTS[service] == named
 
 
 @each_service
@@ -374,9 +370,7 @@ def test_nobody_reaches_anybody_but_by_the_one_way_that_there_is() -> None:
     assert set(flows()) == {
         (API_SERVERS, "pratique-frontdoor", 8443),
         ("pratique-frontdoor", "pratique-mutator", 9001),
-        ("pratique-frontdoor", "pratique-mutator", 9011),
         ("pratique-frontdoor", "pratique-validator", 9002),
-        ("pratique-frontdoor", "pratique-validator", 9012),
         ("pratique-frontdoor", DNS, 53),
     }
 

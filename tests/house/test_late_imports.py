@@ -27,7 +27,6 @@ ALWAYS_LATE = {
 SERVING = {
     "google.protobuf",
     "grpc",
-    "h2",
     "http.server",
     "multiprocessing",
     "prometheus_client",
@@ -142,7 +141,7 @@ SERVICES = {
     "frontdoor": Start(
         ["--mutator", "127.0.0.1:1", "--validator", "127.0.0.1:2"], FRONT_DOOR_ROOMS, {"yaml"}
     ),
-    "all": Start([], FRONT_DOOR_ROOMS, {"google.protobuf", "grpc", "h2", "yaml"}),
+    "all": Start([], FRONT_DOOR_ROOMS, {"google.protobuf", "grpc", "yaml"}),
 }
 
 CODE = """

@@ -17,7 +17,6 @@ from pratique.admission.results import Allowed
 from pratique.admission.reviews import Call, Deadline
 from pratique_frontdoor.transports.channels import grpc_target
 from pratique_frontdoor.transports.grpc import GrpcTransport
-from pratique_frontdoor.transports.loop_streams import StreamConnector
 from support.chains import pod_review
 from support.services.processes import Process, running
 from support.waiting import streams_to, until
@@ -40,8 +39,6 @@ def validator(port: int) -> contextlib.AbstractAsyncContextManager[Process]:
     arguments = (
         "--port",
         str(port),
-        "--stream-port",
-        "0",
         "--admission-control",
         NAME,
         "--drain-seconds",
@@ -68,54 +65,51 @@ class Replica:
         await self.start()
 
 
-CARRIERS: dict[str, dict[str, Any]] = {
-    "unary": {},
-    "grpcio": {"streamed": Phase.VALIDATE},
-    "event loop": {"streamed": Phase.VALIDATE, "connector": StreamConnector(None, "", None)},
-}
+STREAMED: dict[str, Any] = {"streamed": Phase.VALIDATE}
+WAYS: dict[str, dict[str, Any]] = {"unary": {}, "on a stream": STREAMED}
 """How replicas are called."""
 
 
 class Load:
-    """Calls of two replicas by every carrier at once, none of which may fail."""
+    """Calls of two replicas in every way at once, none of which may fail."""
 
     def __init__(self, replicas: list[Replica]) -> None:
         self.replicas = replicas
         target = grpc_target([replica.endpoint.removeprefix("grpc://") for replica in replicas])
-        self.transports = {name: GrpcTransport(target, **options) for name, options in CARRIERS.items()}
-        self.streamed = {name: self.transports[name] for name, options in CARRIERS.items() if options}
+        self.transports = {name: GrpcTransport(target, **options) for name, options in WAYS.items()}
+        self.streamed = {name: self.transports[name] for name, options in WAYS.items() if options}
         self.answers: collections.Counter[tuple[str, str]] = collections.Counter()
-        """How many calls came through, by carrier and endpoint."""
+        """How many calls came through, by way and endpoint."""
         self.longest = 0.0
         """What the longest took, in seconds."""
 
-    def done(self, carrier: str) -> int:
-        """How many calls of a carrier came through."""
-        return sum(number for (name, _), number in self.answers.items() if name == carrier)
+    def done(self, way: str) -> int:
+        """How many calls in a way came through."""
+        return sum(number for (name, _), number in self.answers.items() if name == way)
 
-    async def call(self, carrier: str, calls: int, harming: asyncio.Future[None]) -> None:
+    async def call(self, way: str, calls: int, harming: asyncio.Future[None]) -> None:
         """Call until there were so many calls and the harm is done."""
-        asked = self.transports[carrier]
-        while self.done(carrier) < calls or not harming.done():
+        asked = self.transports[way]
+        while self.done(way) < calls or not harming.done():
             began = time.monotonic()
             [outcome] = await asked.validate(pod_review(), [Call(NAME)], Deadline.after(CALL_SECONDS))
             assert isinstance(outcome.decision, Allowed)
             self.longest = max(self.longest, time.monotonic() - began)
-            self.answers[carrier, outcome.endpoint] += 1
+            self.answers[way, outcome.endpoint] += 1
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def go_on(self) -> None:
-        """Wait until each carrier has got an answer that it did not have before."""
-        before = {carrier: self.done(carrier) for carrier in self.transports}
+        """Wait until each way has got an answer that it did not have before."""
+        before = {way: self.done(way) for way in self.transports}
 
         async def answered() -> bool:
-            return all(self.done(carrier) > number for carrier, number in before.items())
+            return all(self.done(way) > number for way, number in before.items())
 
         await until(PATIENCE_SECONDS, answered)
 
     async def find(self, replica: Replica) -> None:
-        """Wait until all carriers with streams, which are to all replicas, have found the process that is there now."""
-        keys = [(carrier, replica.endpoint) for carrier in self.streamed]
+        """Wait until all ways with streams, which are to all replicas, have found the process that is there now."""
+        keys = [(way, replica.endpoint) for way in self.streamed]
         before = {key: self.answers[key] for key in keys}
 
         async def found() -> bool:
@@ -125,7 +119,7 @@ class Load:
 
 
 async def load(calls: int, nemesis: Callable[[Load], Awaitable[None]]) -> str:
-    """Call two replicas by each carrier until there were so many calls and the nemesis is done.
+    """Call two replicas in each way until there were so many calls and the nemesis is done.
 
     Returns:
         How many calls came through, which is all or a test that failed, and what the longest took.
@@ -141,7 +135,7 @@ async def load(calls: int, nemesis: Callable[[Load], Awaitable[None]]) -> str:
             await streams_to(transport, len(replicas))
         harming = asyncio.ensure_future(nemesis(made))
         await asyncio.gather(
-            harming, *(made.call(carrier, calls, harming) for carrier in CARRIERS for _ in range(CALLERS))
+            harming, *(made.call(way, calls, harming) for way in WAYS for _ in range(CALLERS))
         )
     return f"{made.answers.total()} calls, 0 lost; the longest took {made.longest:.3f} s"
 
@@ -189,10 +183,8 @@ def excluded(caplog: pytest.LogCaptureFixture) -> set[str]:
     }
 
 
-# Replicas are chosen alike for both carriers.
-@pytest.mark.parametrize("carrier", [pytest.param("grpcio", marks=pytest.mark.long), "event loop"])
 def test_a_stuttering_validator_loses_no_review_is_excluded_and_returns(
-    carrier: str, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     # It answers pings whenever it runs, for a few milliseconds at a time: as one that swaps, or has no processor time.
     got: collections.Counter[str] = collections.Counter()
@@ -204,7 +196,7 @@ def test_a_stuttering_validator_loses_no_review_is_excluded_and_returns(
             replicas = [Replica(port, stack) for port in ports]
             await asyncio.gather(*(replica.start() for replica in replicas))
             target = grpc_target([f"127.0.0.1:{port}" for port in ports])
-            asked = GrpcTransport(target, slow_seconds=0.5, **CARRIERS[carrier])
+            asked = GrpcTransport(target, slow_seconds=0.5, **STREAMED)
             stack.push_async_callback(asked.close)
             await streams_to(asked, 2)
             stutters = asyncio.Event()

@@ -152,22 +152,19 @@ def deployed(
         ports: those of the front doors.
         flags: chain flags of all services, beside those of the manifests.
     """
-    addresses = {
-        "mutator": [(free_port(), free_port()) for _ in range(2)],
-        "validator": [(free_port(), free_port()) for _ in range(2)],
-        "frontdoor": [(port, 0) for port in ports],
+    listening = {
+        "mutator": [free_port(), free_port()],
+        "validator": [free_port(), free_port()],
+        "frontdoor": ports,
     }
-    lists = {
-        service: ",".join(f"127.0.0.1:{port}" for port, _ in pairs) for service, pairs in addresses.items()
-    }
+    lists = {service: ",".join(f"127.0.0.1:{port}" for port in taken) for service, taken in listening.items()}
     targets = {"mutator": f"ipv4:{lists['mutator']}", "validator": lists["validator"]}
     with contextlib.ExitStack() as running:
         replicas: dict[str, list[Replica]] = {}
-        for service, pairs in addresses.items():
+        for service, taken in listening.items():
             replicas[service] = []
-            for port, streams in pairs:
+            for port in taken:
                 changed = targets | _SHORT | {"host": "127.0.0.1", "port": str(port)}
-                changed |= {"stream-port": str(streams)} if streams else {}
                 command = [*_command(service, certificates / service, changed), *flags]
                 replica = Replica(port, command, _environment(), folder / f"{service}-{port}.log")
                 running.callback(replica.kill)

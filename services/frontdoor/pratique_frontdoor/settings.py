@@ -14,10 +14,7 @@ class CallKind(enum.StrEnum):
     """How calls to the services of this suite are made. Calls to webhooks are always unary."""
 
     STREAM = "stream"
-    """On a stream to each replica, with many calls in flight: in the event loop if the service has a listener for it,
-    otherwise with grpcio. Unary if a service has no streams."""
-    STREAM_GRPCIO = "stream-grpcio"
-    """On a stream to each replica, always with grpcio; unary if a service has no streams."""
+    """On a stream to each replica, with many calls in flight; unary if a service has no streams."""
     UNARY = "unary"
     """Unary, balanced and retried by gRPC."""
 
@@ -103,9 +100,6 @@ class FrontDoorSettings:
     """The name that the validators' certificates must have."""
     calls: CallKind = CallKind.STREAM
     """How the mutator and the validators are called."""
-    stream_socket_dir: Path | None = None
-    """The folder of the Unix sockets of services on this machine, for streams in the event loop. None: no sockets are
-    used."""
     slow_replica_seconds: float = 10.0
     """How long a replica that is much slower than the others is excluded the first time; each slow trial doubles it,
     up to 8 times. 0 excludes none. 10: the default of ``timeoutSeconds``, so that in twice that time at most one

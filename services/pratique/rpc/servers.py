@@ -7,7 +7,6 @@ import collections
 import dataclasses
 import functools
 import socket
-import ssl
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -37,8 +36,7 @@ from pratique.rpc.handlers import (
     intercepted,
     require_known_client,
 )
-from pratique.rpc.stream_listeners import ListenerAddress, StreamListener
-from pratique.rpc.streams import OpenStreams, StreamedCalls, StreamedMethod, listener_to_message
+from pratique.rpc.streams import OpenStreams, StreamedCalls, StreamedMethod
 
 PAIR_FLAGS = ("--tls-cert-file", "--tls-private-key-file")
 
@@ -68,7 +66,6 @@ class ServerTls:
         )
         """The files, which are reloaded when they change."""
         self._updates: collections.deque[grpc.ServerCertificateConfiguration] = collections.deque(maxlen=1)
-        self._context: ssl.SSLContext | None = None
         for file in self.files:
             file.add_listener(self._update)
 
@@ -98,22 +95,6 @@ class ServerTls:
             require_client_authentication=self._authorities is not None,
         )
 
-    def context(self) -> ssl.SSLContext:
-        """Return the SSL context of the next handshake of a stream listener, with the files' contents at that time."""
-        if self._context is None:
-            context = self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.minimum_version = ssl.TLSVersion.TLSv1_2
-            context.set_alpn_protocols(["h2"])
-            # A resumed session has the client's certificate without its intermediate ones.
-            context.options |= ssl.OP_NO_TICKET
-            context.num_tickets = 0
-            self._pair.value.load_into(context)
-            if self._authorities is not None:
-                context.verify_mode = ssl.CERT_REQUIRED
-                context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-                self._authorities.value.trust_in(context)
-        return self._context
-
     def _configuration(self) -> grpc.ServerCertificateConfiguration:
         pair, authorities = self._pair.value, self._authorities
         return grpc.ssl_server_certificate_configuration(
@@ -122,7 +103,6 @@ class ServerTls:
 
     def _update(self, _: object) -> None:
         self._updates.append(self._configuration())
-        self._context = None
 
     def _newest(self) -> grpc.ServerCertificateConfiguration | None:
         # gRPC calls this before each handshake, in its own thread; None means that nothing has changed.
@@ -166,12 +146,6 @@ class ServerSettings:
     checks_key_file: Path | None = None
     """A file with a key that only the front doors and their services have: what a front door proves to have checked of
     a review is not checked again. Without it, only clients with a certificate of ``client_ca_file`` are believed."""
-    stream_port: int | None = None
-    """Port of the listener for streams in the event loop, which costs both sides less than ``port``; 0 picks a free
-    one. Front doors learn it from the service. None: there is none."""
-    stream_socket_dir: Path | None = None
-    """Folder in which to make a Unix socket for the same streams, for front doors on the same machine that have the
-    same folder. It must be open to its owner alone."""
 
     max_message_bytes: int = 16 * 1024 * 1024
     """The longest message, both ways. 16 MiB: twice the largest valid review of 7 MiB, with some room."""
@@ -302,10 +276,6 @@ class RpcServer:
         names = [service.name for service in services]
         self._streams = OpenStreams()
         self._health = HealthService(names, self._streams)
-        self.stream_listener: StreamListener | None = None
-        """The listener for streams in the event loop, once it listens; None without one."""
-        self.stream_address: ListenerAddress | None = None
-        """Where that is."""
         self._streamed_calls = StreamedCalls(settings.max_message_bytes)
         self._server.add_generic_rpc_handlers(
             [
@@ -362,7 +332,6 @@ class RpcServer:
         except (OSError, RuntimeError) as error:
             reason = getattr(error, "strerror", None) or "gRPC refuses to"
             raise ConfigurationError(f"cannot listen on {bracketed}:{port}: {reason}") from None
-        self._listen_for_streams()
         await self._health.begin()
         await self._server.start()
         if self.tls is not None:
@@ -374,37 +343,6 @@ class RpcServer:
             return self._server.add_insecure_port(address)
         return self._server.add_secure_port(address, self.tls.credentials())
 
-    def _listen_for_streams(self) -> None:
-        """Listen for streams in the event loop, and let all streams say where.
-
-        Raises:
-            ConfigurationError: that is impossible.
-        """
-        settings = self._settings
-        port, folder = settings.stream_port, settings.stream_socket_dir
-        if port is None and folder is None:
-            return
-        if folder is not None and (port is not None or self.tls is not None):
-            raise ConfigurationError(
-                "--stream-socket-dir is for services without TLS on one machine, instead of --stream-port"
-            )
-        listener = self.stream_listener = StreamListener(
-            self._streamed_calls.handlers,
-            tls=None if self.tls is None else self.tls.context,
-            max_message_bytes=settings.max_message_bytes,
-            max_age_seconds=settings.max_connection_age_seconds,
-            grace_seconds=settings.grace_seconds,
-        )
-        try:
-            address = (
-                listener.listen(settings.host, port or 0) if folder is None else listener.listen_in(folder)
-            )
-        except OSError as error:
-            where = f"port {port} of {settings.host}" if folder is None else f"a socket in {folder}"
-            raise ConfigurationError(f"cannot listen for streams on {where}: {error.strerror}") from None
-        self.stream_address = address
-        self._streamed_calls.listener = listener_to_message(address.port, address.socket_name)
-
     async def drain(self) -> None:
         """Stop without losing calls in flight: turn clients away, then finish what they have sent."""
         await self._health.end()
@@ -412,19 +350,13 @@ class RpcServer:
         await asyncio.sleep(self._settings.drain_seconds)
         stopping = asyncio.ensure_future(self._server.stop(self._settings.grace_seconds))
         await asyncio.sleep(0)  # no stream begins from here on
-        if self.stream_listener is not None:
-            self.stream_listener.leave()
         self._streams.end()
         self._streamed_calls.end()
         await stopping
-        if self.stream_listener is not None:
-            await self.stream_listener.closed()
         await self._stop_watching_files()
 
     async def stop(self) -> None:
         """Stop at once and cancel the calls in flight."""
-        if self.stream_listener is not None:
-            self.stream_listener.stop()
         await self._server.stop(None)
         await self._stop_watching_files()
 

@@ -7,7 +7,7 @@ import collections
 import contextlib
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NoReturn
 
@@ -21,7 +21,6 @@ from pratique.admission.v1 import mutator_service_pb2, validator_service_pb2
 from pratique.admission.v1.digest_pb2 import Inputs
 from pratique.admission.v1.stream_pb2 import CallStatus, StreamedCall
 from pratique.admission.v1.stream_pb2 import StreamedAnswer as StreamedAnswer  # noqa: PLC0414  # callers read them
-from pratique.admission.v1.stream_pb2 import StreamListener as StreamListener  # noqa: PLC0414  # likewise
 from pratique.configuration.input_digests import RecentInputs
 from pratique.rpc.handlers import (
     ATTEMPTS_KEY,
@@ -31,7 +30,6 @@ from pratique.rpc.handlers import (
     hide_errors,
     inputs_to_messages,
 )
-from pratique.rpc.http2 import StreamEndedError
 from pratique.telemetry.tracing import TraceMetadata
 
 
@@ -71,11 +69,6 @@ def streamed_call(
     # Rounded up, and never to 0, which would be no deadline.
     millis = max(1, math.ceil(deadline.remaining_seconds * 1000))
     return StreamedCall(id=number, timeout_millis=millis, metadata=dict(metadata or ()), request=request)
-
-
-def listener_to_message(port: int, socket_name: str) -> StreamListener:
-    """Encode where streams can be opened."""
-    return StreamListener(port=port, socket_name=socket_name)
 
 
 class StreamedContext:
@@ -185,13 +178,8 @@ _BATCH_BYTES = 256 * 1024
 """The size at which further answers wait for the next message, so that sending one never takes long."""
 _MESSAGE_OVERHEAD_BYTES = 1024
 """The most that a message needs around the response."""
-_STREAM_ENDED_ERRORS = (
-    StreamEndedError,
-    grpc.aio.InternalError,
-    grpc.aio.UsageError,
-    asyncio.InvalidStateError,
-)
-"""What is raised for a message on a stream that has ended; all but the first by grpcio."""
+_STREAM_ENDED_ERRORS = (grpc.aio.InternalError, grpc.aio.UsageError, asyncio.InvalidStateError)
+"""What grpcio raises for a message on a stream that has ended."""
 
 
 async def _empty_answer(_request: bytes, _context: Context) -> bytes:
@@ -206,10 +194,6 @@ class StreamedCalls:
         self._max_answer_bytes = max_message_bytes - _MESSAGE_OVERHEAD_BYTES
         self._open: set[_Stream] = set()
         self._leaving = False
-        self.handlers: dict[str, Callable[[Context], Awaitable[None]]] = {}
-        """The handlers of streaming methods, by path. A context is grpcio's or that of a stream in the event loop."""
-        self.listener: StreamListener | None = None
-        """Where else streams can be opened, as streams say at first; None for nowhere."""
 
     def stream_handler(
         self,
@@ -229,23 +213,19 @@ class StreamedCalls:
         safe_handler = hide_errors(handler)
         enter = check_client(_empty_answer)
 
-        async def carry(context: Context) -> None:
+        async def carry(_: object, context: Context) -> None:
             await enter(b"", context)
             stream = _Stream(method, safe_handler, context, self._max_answer_bytes, held)
             self._open.add(stream)
             stop_listening = None if held is None else held.listen(stream.report_inputs)
             try:
-                await stream.run(leaving=self._leaving, listener=self.listener)
+                await stream.run(leaving=self._leaving)
             finally:
                 if stop_listening is not None:
                     stop_listening()
                 self._open.discard(stream)
 
-        async def carry_on_grpc(_: object, context: Context) -> None:
-            await carry(context)
-
-        self.handlers[method.stream_path] = carry
-        return grpc.stream_stream_rpc_method_handler(carry_on_grpc)
+        return grpc.stream_stream_rpc_method_handler(carry)
 
     def leave(self) -> None:
         """Tell all current and future clients that this server is about to stop."""
@@ -283,9 +263,9 @@ class _Stream:
         self._closing = False
         self._wake_writer, self._wake_reader = asyncio.Event(), asyncio.Event()
 
-    async def run(self, *, leaving: bool, listener: StreamListener | None) -> None:
+    async def run(self, *, leaving: bool) -> None:
         """Accept calls until the client has no more or :meth:`end` is called; then answer those in progress."""
-        greeting = self._method.response_type(leaving=leaving, held=self._inputs(), listener=listener)
+        greeting = self._method.response_type(leaving=leaving, held=self._inputs())
         await self._context.write(greeting.SerializeToString())
         reader = asyncio.ensure_future(self._read())
         writer = asyncio.ensure_future(self._write())

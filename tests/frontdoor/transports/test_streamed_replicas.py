@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -22,33 +21,19 @@ from pratique.rpc.servers import RpcServer, ServerSettings
 from pratique.rpc.streams import STREAMED_METHODS
 from pratique_frontdoor.transports.channels import fixed_targets, grpc_target, replica_target
 from pratique_frontdoor.transports.grpc import GrpcTransport
-from pratique_frontdoor.transports.loop_streams import StreamConnector
 from support.chains import pod_review
 from support.services import controllers
 from support.services.controllers import hosted
-from support.services.loop_streams import listening
 from support.services.servers import VALIDATOR
-from support.waiting import streams_to, until
+from support.waiting import streams_to
 
 SECONDS = 10
 NAME = "pratique.admission.v1.ValidatorService"
-PATH = STREAMED_METHODS[Phase.VALIDATE].stream_path
-
-
-IN_LOOP = "in the event loop"
-CARRIER = IN_LOOP
-
-
-@pytest.fixture(autouse=True, params=["with grpcio", IN_LOOP])
-def _carrier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run every test with both carriers of streams."""
-    monkeypatch.setitem(globals(), "CARRIER", request.param)
 
 
 @contextlib.asynccontextmanager
 async def served(*hosting: HostedController, **settings: Any) -> AsyncIterator[str]:
-    stream_port = 0 if CARRIER is IN_LOOP else None
-    given = ServerSettings(**{"port": 0, "drain_seconds": 0, "stream_port": stream_port, **settings})
+    given = ServerSettings(**{"port": 0, "drain_seconds": 0, **settings})
     server = RpcServer(VALIDATOR.services(hosting), given)
     address = await server.start()
     try:
@@ -58,17 +43,10 @@ async def served(*hosting: HostedController, **settings: Any) -> AsyncIterator[s
 
 
 @contextlib.asynccontextmanager
-async def streamed(address: str, *, has_streams: bool = True, **options: Any) -> AsyncIterator[GrpcTransport]:
-    connector = StreamConnector(None, "", None) if CARRIER is IN_LOOP else None
-    opened = GrpcTransport(grpc_target([address]), streamed=Phase.VALIDATE, connector=connector, **options)
-
-    async def moved() -> bool:
-        return all(replica.in_loop == (CARRIER is IN_LOOP) for replica in opened.replicas)
-
+async def streamed(address: str) -> AsyncIterator[GrpcTransport]:
+    opened = GrpcTransport(grpc_target([address]), streamed=Phase.VALIDATE)
     try:
         await streams_to(opened, 1)
-        if has_streams:
-            await until(SECONDS, moved)
         yield opened
     finally:
         await opened.close()
@@ -86,7 +64,6 @@ class Scripted:
         self.on_stream = on_stream
         self.cancelled = cancelled
         self.streamed = 0
-        self.port = 0
         self.alone: list[bool] = []
         """Whether they said that they repeat."""
 
@@ -103,26 +80,12 @@ class Scripted:
         answer.verdicts.add(controller="c").allowed.SetInParent()
         return bytes(answer.SerializeToString())
 
-    async def refer(self, _: Any, context: Any) -> None:
-        """Greet as a service does that has a listener elsewhere, until the client has gone there."""
-        greeting: Any = STREAMED_METHODS[Phase.VALIDATE].response_type()
-        greeting.listener.port = self.port
-        await context.write(greeting.SerializeToString())
-        await context.read()
-
     @contextlib.asynccontextmanager
     async def serving(self, *, streams: bool = True) -> AsyncIterator[str]:
-        own = listening(functools.partial(self.stream, None), path=PATH)
-        async with own as (_, self.port), self._serving(streams=streams) as address:
-            yield address
-
-    @contextlib.asynccontextmanager
-    async def _serving(self, *, streams: bool) -> AsyncIterator[str]:
         server = grpc.aio.server()
         methods: dict[str, Any] = {"Validate": grpc.unary_unary_rpc_method_handler(self.unary)}
         if streams:
-            stream = self.refer if CARRIER is IN_LOOP else self.stream
-            methods["ValidateStream"] = grpc.stream_stream_rpc_method_handler(stream)
+            methods["ValidateStream"] = grpc.stream_stream_rpc_method_handler(self.stream)
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(NAME, methods),))
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
@@ -207,7 +170,7 @@ def test_a_service_without_streams_gets_unary_calls() -> None:
     script = Scripted(end_well)
 
     async def run() -> None:
-        async with script.serving(streams=False) as address, streamed(address, has_streams=False) as client:
+        async with script.serving(streams=False) as address, streamed(address) as client:
             await asyncio.gather(*(ask(client) for _ in range(10)))
 
     asyncio.run(run())
@@ -323,7 +286,7 @@ def test_a_cancelled_call_does_not_delay_a_leaving_service() -> None:
             await asyncio.Event().wait()
             return allow()
 
-        settings = ServerSettings(port=0, stream_port=0 if CARRIER is IN_LOOP else None, drain_seconds=0)
+        settings = ServerSettings(port=0, drain_seconds=0)
         server = RpcServer(VALIDATOR.services([hosted("c", hanging)]), settings)
         async with streamed(await server.start()) as client:
             asking = asyncio.ensure_future(ask(client, 30))

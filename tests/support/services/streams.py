@@ -11,9 +11,8 @@ import grpc
 
 from pratique.admission.controllers import Phase
 from pratique.admission.reviews import Call
-from pratique.admission.v1.stream_pb2 import StreamedAnswer, StreamedCall, StreamListener
+from pratique.admission.v1.stream_pb2 import StreamedAnswer, StreamedCall
 from pratique.rpc.streams import STREAMED_METHODS
-from pratique_frontdoor.transports.loop_streams import StreamConnector
 from support.services.reviews import review_of
 from support.services.servers import MUTATOR, Kind
 
@@ -29,8 +28,6 @@ class Stream:
         self.method = STREAMED_METHODS[Phase.MUTATE if kind is MUTATOR else Phase.VALIDATE]
         self.call = call
         self._answers: list[StreamedAnswer] = []
-        self.listener = StreamListener()
-        """Where else the stream can be opened, as the last message says."""
         self.leaving = asyncio.Event()
 
     def asking(self, number: int, controller: str, millis: int = 10_000, **more: Any) -> StreamedCall:
@@ -48,7 +45,6 @@ class Stream:
         if message is grpc.aio.EOF:  # type: ignore[attr-defined]  # the stubs lack it
             return False
         response = self.method.response_type.FromString(message)
-        self.listener = response.listener
         self._answers += response.answers
         if response.leaving:
             self.leaving.set()
@@ -84,20 +80,6 @@ async def streaming(kind: Kind, channel: grpc.aio.Channel) -> AsyncIterator[Stre
     method = STREAMED_METHODS[Phase.MUTATE if kind is MUTATOR else Phase.VALIDATE]
     opened: Any = channel.stream_stream(method.stream_path, None, None)
     stream = Stream(kind, opened())
-    try:
-        assert await stream.receive()
-        yield stream
-    finally:
-        stream.call.cancel()
-
-
-@contextlib.asynccontextmanager
-async def streaming_in_loop(kind: Kind, channel: grpc.aio.Channel) -> AsyncIterator[Stream]:
-    """The same in the event loop, where a stream of grpcio says that it can be opened."""
-    async with streaming(kind, channel) as first:
-        listener = first.listener
-    connector = StreamConnector(None, "", None)
-    stream = Stream(kind, await connector.open("ipv4:127.0.0.1:1", listener, first.method.stream_path))
     try:
         assert await stream.receive()
         yield stream

@@ -220,7 +220,6 @@ class RemoteEngine:
                 server_name=server_name,
                 observe=call_metrics.observer(name),
                 calls=settings.calls,
-                socket_folder=settings.stream_socket_dir,
                 slow_seconds=settings.slow_replica_seconds,
                 timeout_seconds=timeout_seconds,
                 hedge_delay=settings.validator_hedge_after if phase is Phase.VALIDATE else NEVER_HEDGED,

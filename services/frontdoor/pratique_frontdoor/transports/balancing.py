@@ -26,7 +26,6 @@ from pratique.telemetry.tracing import TraceMetadata
 from pratique_frontdoor.settings import NEVER_HEDGED, HedgeDelay
 from pratique_frontdoor.transports.channels import MAX_ATTEMPTS, MAX_TOKENS, TOKEN_RATIO
 from pratique_frontdoor.transports.hedging import Hedging
-from pratique_frontdoor.transports.loop_streams import StreamConnector
 from pratique_frontdoor.transports.replicas import Replica, ReplicaLoad, StreamedCallError
 
 _log = logging.getLogger(__name__)
@@ -367,7 +366,6 @@ class StreamedReplicas:
         scheme: str = "grpc",
         *,
         streams: bool = True,
-        connector: StreamConnector | None = None,
         slow_seconds: float = 10.0,
         hedge_delay: HedgeDelay = NEVER_HEDGED,
     ) -> None:
@@ -378,7 +376,6 @@ class StreamedReplicas:
             open_channel: Returns a new channel to one target, with the current credentials.
             scheme: The scheme of endpoints for display.
             streams: Open a stream to each; otherwise all calls are unary.
-            connector: Opens streams in the event loop where a replica has a listener for them.
             slow_seconds: How long a slow replica is excluded the first time; 0 excludes none.
             hedge_delay: When calls that may be hedged are.
         """
@@ -386,7 +383,6 @@ class StreamedReplicas:
         self._open = open_channel
         self._scheme = scheme
         self._streams = streams
-        self._connector = connector
         self._replicas: dict[str, Replica] = {}
         self._balancer = Balancer(slow_seconds, on_change=_log_exclusion)
         self._closed = False
@@ -419,14 +415,7 @@ class StreamedReplicas:
 
     def _replica(self, target: str, load: ReplicaLoad) -> Replica:
         open_channel = functools.partial(self._open, target)
-        return Replica(
-            open_channel,
-            self._method,
-            load,
-            self._endpoint(target),
-            streams=self._streams,
-            open_stream=None if self._connector is None else functools.partial(self._connector.open, target),
-        )
+        return Replica(open_channel, self._method, load, self._endpoint(target), streams=self._streams)
 
     def _endpoint(self, target: str) -> str:
         return f"{self._scheme}://{target.partition(':')[2].lstrip('/')}"

@@ -54,7 +54,6 @@ from pratique_frontdoor.transports.channels import (
     watched_name,
 )
 from pratique_frontdoor.transports.hedging import HedgeResult
-from pratique_frontdoor.transports.loop_streams import StreamConnector
 from pratique_frontdoor.transports.replicas import Replica, StreamedCallError
 
 _log = logging.getLogger(__name__)
@@ -119,7 +118,6 @@ class GrpcTransport:
         observe: Observe | None = None,
         streamed: Phase | None = None,
         streams: bool = True,
-        connector: StreamConnector | None = None,
         slow_seconds: float = 10.0,
         timeout_seconds: float | None = None,
         ours: bool = False,
@@ -141,8 +139,6 @@ class GrpcTransport:
             streamed: The phase whose calls go to individually known replicas where possible. Only services of this
                 suite support it.
             streams: Make those calls on a stream to each replica where possible; otherwise they are unary.
-            connector: Opens those streams in the event loop where a replica has a listener for them; None leaves all
-                to grpcio.
             slow_seconds: How long a replica that is much slower than others is excluded at first; 0 excludes none.
             timeout_seconds: The time limit of each call; None means the review's deadline.
             ours: Whether it is a mutator or validator of this suite: its answers name the review and the digest of its
@@ -180,7 +176,6 @@ class GrpcTransport:
                 lambda replica: open_channel(replica, replica_options),
                 "grpc" if credentials is None else "grpcs",
                 streams=streams,
-                connector=connector,
                 slow_seconds=slow_seconds,
                 hedge_delay=hedge_delay,
             )

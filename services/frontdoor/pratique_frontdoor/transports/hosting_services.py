@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-import ssl
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -19,9 +17,8 @@ from pratique.https.tls import KeyPairFiles, ReloadedCertificate, read_authoriti
 from pratique.rpc.descriptions import QuotaUsage, fetch_quota_usage
 from pratique.rpc.handlers import inputs_from_messages
 from pratique_frontdoor.settings import NEVER_HEDGED, CallKind, FrontDoorSettings, HedgeDelay
-from pratique_frontdoor.transports.channels import grpc_target, watched_name
+from pratique_frontdoor.transports.channels import grpc_target
 from pratique_frontdoor.transports.grpc import GrpcTransport
-from pratique_frontdoor.transports.loop_streams import StreamConnector
 
 _PAIR_FLAGS = ("--services-cert-file", "--services-private-key-file")
 
@@ -80,19 +77,6 @@ class ServicesTls:
         pair = self._pair.value
         return grpc.ssl_channel_credentials(bundle, pair.key, pair.chain)
 
-    def context(self) -> ssl.SSLContext:
-        """Return an SSL context for a stream in the event loop, from the current content of the files."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.set_alpn_protocols(["h2"])
-        if self._authorities is None:
-            context.load_default_certs()
-        else:
-            self._authorities.value.trust_in(context)
-        if self._pair is not None:
-            self._pair.value.load_into(context)
-        return context
-
 
 def _server_names(settings: FrontDoorSettings) -> tuple[tuple[str, str], ...]:
     return (
@@ -142,7 +126,6 @@ class HostingService(msgspec.Struct, frozen=True):
         server_name: str = "",
         observe: Callable[[str, float], None] | None = None,
         calls: CallKind = CallKind.STREAM,
-        socket_folder: Path | None = None,
         slow_seconds: float = 10.0,
         timeout_seconds: float | None = None,
         hedge_delay: HedgeDelay = NEVER_HEDGED,
@@ -151,8 +134,7 @@ class HostingService(msgspec.Struct, frozen=True):
 
         With ``tls`` its certificate must have ``server_name``, or the name in the address if that is empty. A replica
         that is much slower than others is excluded, at first for ``slow_seconds``; 0 excludes none. Each call has
-        ``timeout_seconds``; None means the review's time. One that validates is hedged after ``hedge_delay``. Unix
-        sockets of replicas are in ``socket_folder``.
+        ``timeout_seconds``; None means the review's time. One that validates is hedged after ``hedge_delay``.
 
         Raises:
             ConfigurationError: the addresses cannot be one target.
@@ -160,9 +142,6 @@ class HostingService(msgspec.Struct, frozen=True):
         expected = frozenset(controller.name for controller in hosted if phase in controller.phases)
         scheme = "grpc://" if tls is None else "grpcs://"
         target = grpc_target(addresses)
-        connector = StreamConnector(
-            None if tls is None else tls.context, server_name or watched_name(target), socket_folder
-        )
         transport = GrpcTransport(
             target,
             endpoint=scheme + ",".join(address.removeprefix("dns:///") for address in addresses),
@@ -171,7 +150,6 @@ class HostingService(msgspec.Struct, frozen=True):
             observe=observe,
             streamed=phase if expected else None,
             streams=calls is not CallKind.UNARY,
-            connector=connector if calls is CallKind.STREAM else None,
             slow_seconds=slow_seconds,
             timeout_seconds=timeout_seconds,
             ours=True,

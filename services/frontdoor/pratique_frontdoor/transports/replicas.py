@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import collections
-import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -19,26 +18,21 @@ from google.protobuf.message import DecodeError
 from pratique.admission.reviews import Deadline
 from pratique.configuration.input_digests import InputDigests
 from pratique.rpc.handlers import fetch_inputs, inputs_from_messages
-from pratique.rpc.http2 import StreamEndedError
-from pratique.rpc.streams import StreamedAnswer, StreamedMethod, StreamListener, streamed_call
+from pratique.rpc.streams import StreamedAnswer, StreamedMethod, streamed_call
 from pratique.telemetry.tracing import TraceMetadata
 from pratique_frontdoor.transports.channels import DRAIN_SECONDS
-from pratique_frontdoor.transports.loop_streams import ClientStream, ConnectError, OpenStream
-
-_log = logging.getLogger(__name__)
 
 _BATCH_BYTES = 256 * 1024
 """Bytes of requests in one message; further requests wait for the next. A quarter of a MiB, so that none waits for
 longer than that takes to send."""
 _CODES = {code.value[0]: code for code in grpc.StatusCode if code is not grpc.StatusCode.OK}
 _STREAM_ERRORS = (
-    StreamEndedError,
     grpc.aio.AioRpcError,
     grpc.aio.InternalError,
     grpc.aio.UsageError,
     asyncio.InvalidStateError,
 )
-"""What is raised on a stream that has ended; all but the first by grpcio."""
+"""What grpcio raises on a stream that has ended."""
 
 
 class StreamedCallError(Exception):
@@ -71,12 +65,10 @@ class CallStream:
         """Use an open stream; nothing happens until :meth:`run` runs.
 
         Args:
-            call: A streaming call of grpcio, or a :class:`ClientStream`.
+            call: A streaming call of grpcio.
             method: The method that it calls.
         """
         self._call = call
-        self.in_loop = isinstance(call, ClientStream)
-        """Whether the event loop carries it, and not grpcio."""
         self._method = method
         self._in_flight: dict[int, _PendingCall] = {}
         self._queue: collections.deque[_PendingCall] = collections.deque()
@@ -89,8 +81,6 @@ class CallStream:
         accepts."""
         self.greeted = False
         """Whether the service has ever reported that it takes calls."""
-        self.listener: asyncio.Future[StreamListener | None] = asyncio.get_running_loop().create_future()
-        """Where else the service accepts the stream, known when it has greeted; None for nowhere."""
         self.over = asyncio.Event()
         """Set when no more calls can be made: the service said so, the stream broke, or :meth:`stop_accepting` ran."""
 
@@ -156,7 +146,6 @@ class CallStream:
             self._call.cancel()
             await asyncio.gather(*both, return_exceptions=True)
             self._fail_all()
-            self.listener.cancel()
         code: grpc.StatusCode = await self._call.code()
         return code
 
@@ -188,10 +177,7 @@ class CallStream:
             response = self._method.response_type.FromString(message)
             if response.held:
                 self.held = inputs_from_messages(response.held)
-            if not self.greeted:
-                self.greeted = True
-                if not self.listener.done():
-                    self.listener.set_result(response.listener if response.HasField("listener") else None)
+            self.greeted = True
             if response.leaving:
                 self.stop_accepting()
             for answer in response.answers:
@@ -321,7 +307,6 @@ class Replica:
         endpoint: str = "",
         *,
         streams: bool = True,
-        open_stream: OpenStream | None = None,
     ) -> None:
         """Connect, and reconnect until closed.
 
@@ -331,11 +316,8 @@ class Replica:
             load: Its load, which a replacement of this object takes over.
             endpoint: Its address for display.
             streams: Open a stream; otherwise all calls are unary.
-            open_stream: Opens a stream in the event loop where the service has a listener for it; None opens all
-                with grpcio.
         """
         self.endpoint = endpoint
-        self._open_stream = open_stream
         self.load = load
         self._open = open_channel
         self._channel = open_channel()
@@ -362,12 +344,6 @@ class Replica:
     def holds(self, digest: str) -> bool:
         """Return whether it decides by the inputs of a digest, or still accepts them."""
         return any(digests.whole == digest for digests in self.held)
-
-    @property
-    def in_loop(self) -> bool:
-        """Whether calls go on a stream in the event loop."""
-        stream = self._stream
-        return stream is not None and stream.usable and stream.in_loop
 
     @property
     def channel(self) -> grpc.aio.Channel:
@@ -455,11 +431,11 @@ class Replica:
             began = asyncio.get_running_loop().time()
             stream = self._stream = CallStream(opened(), self._method)
             running = self._run(stream)
-            moving = asyncio.ensure_future(self._move(stream))
+            over: asyncio.Future[Any] = asyncio.ensure_future(stream.over.wait())
             try:
-                await self._until_over(changed)
+                await asyncio.wait([changed, over], return_when=asyncio.FIRST_COMPLETED)
             finally:
-                moving.cancel()
+                over.cancel()
             if changed.done():
                 return True
             if not stream.greeted and await running is grpc.StatusCode.UNIMPLEMENTED:
@@ -475,46 +451,6 @@ class Replica:
         self._running.add(running)
         running.add_done_callback(self._running.discard)
         return running
-
-    async def _until_over(self, changed: asyncio.Future[Any]) -> None:
-        """Wait until the current stream takes no more calls, or the state of the channel changes."""
-        stream: CallStream | None = None
-        while self._stream is not None and self._stream is not stream and not changed.done():
-            stream = self._stream
-            over: asyncio.Future[Any] = asyncio.ensure_future(stream.over.wait())
-            try:
-                await asyncio.wait([changed, over], return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                over.cancel()
-
-    async def _move(self, stream: CallStream) -> None:
-        """Move calls from grpcio's stream to one in the event loop, if the service has a listener for it."""
-        listener = await stream.listener
-        if listener is None or self._open_stream is None:
-            return
-        try:
-            call = await self._open_stream(listener, self._method.stream_path)
-        except ConnectError as error:
-            where = {"address": self.endpoint, "reason": str(error)}
-            _log.warning("a listener for streams cannot be used: calls stay on the other port", extra=where)
-            return
-        await self._use(call, stream)
-
-    async def _use(self, call: ClientStream, before: CallStream) -> None:
-        """Make new calls on a stream in the event loop as soon as the service takes them."""
-        stream = CallStream(call, self._method)
-        call.on_leaving = stream.stop_accepting
-        self._run(stream)
-        try:
-            await stream.listener
-        except asyncio.CancelledError:
-            stream.stop_accepting()
-            raise
-        if before.usable and stream.usable:
-            self._stream = stream
-            before.stop_accepting()
-        else:
-            stream.stop_accepting()
 
     async def retire(self) -> None:
         """Make no more calls, and close the channels when those in flight have ended."""

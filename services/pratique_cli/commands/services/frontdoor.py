@@ -25,9 +25,7 @@ HELPS = MappingProxyType(
         "checks_key_file": "A key shared with the services, which then need not check large objects again.",
         "mutator_server_name": "Name in the mutator's certificate, if it differs from its target.",
         "validator_server_name": "Name in the validators' certificates, if it differs from their target.",
-        "calls": "How to call services: one stream for each replica (stream; stream-grpcio never in the event loop), or"
-        " single calls (unary).",
-        "stream_socket_dir": "Folder of the sockets of services on this machine (their --stream-socket-dir).",
+        "calls": "How to call services: one stream for each replica (stream), or single calls (unary).",
         "slow_replica_seconds": "How long to avoid a slow replica; slow trial calls double it; 0 never avoids one.",
         "default_timeout_seconds": "Timeout of a review without ?timeout=.",
         "max_timeout_seconds": "The longest timeout of a review.",
