@@ -64,11 +64,12 @@ class Scripted:
         self.on_stream = on_stream
         self.cancelled = cancelled
         self.streamed = 0
+        self.greeting = b""
         self.alone: list[bool] = []
         """Whether they said that they repeat."""
 
     async def stream(self, _: Any, context: Any) -> None:
-        await context.write(b"")
+        await context.write(self.greeting)
         self.streamed += 1
         await self.on_stream(await context.read(), context)
 
@@ -164,6 +165,20 @@ def test_an_invalid_answer_is_not_retried(answer: dict[str, Any], error: type[Ca
 
     asyncio.run(run())
     assert script.alone == []
+
+
+def test_a_service_of_an_earlier_release_that_names_another_listener_is_called_where_it_is() -> None:
+    decided = VALIDATOR.response()
+    decided.verdicts.add(controller="c").allowed.SetInParent()
+    script = Scripted(answering(response=decided.SerializeToString()))
+    script.greeting = bytes.fromhex("2203 08b446")  # the field 4 of that time: port 9012
+
+    async def run() -> None:
+        async with script.serving() as address, streamed(address) as client:
+            await ask(client)
+
+    asyncio.run(run())
+    assert (script.streamed, script.alone) == (1, [])
 
 
 def test_a_service_without_streams_gets_unary_calls() -> None:
