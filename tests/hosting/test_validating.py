@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 
+import msgspec
 import pytest
 
 from pratique.admission.controllers import Handler
+from pratique.admission.late_reviews import OUT_OF_TIME
 from pratique.admission.results import Allowed, Answer, Denied, Failed, FailureKind, Outcome, allow
 from pratique.admission.reviews import Call, Deadline, Review
 from pratique.apimachinery.errors import ReviewError
@@ -57,6 +59,22 @@ def test_a_failing_controller_affects_only_its_own_verdict(handler: Handler, kin
     assert kinds(outcomes) == [Allowed, Failed, Denied]
     assert isinstance(outcomes[1].decision, Failed)
     assert outcomes[1].decision.kind is kind
+
+
+def test_a_review_that_took_all_its_time_twice_fails_at_once_the_third_time() -> None:
+    began: list[str] = []
+
+    async def hanging(review: Review) -> Answer:
+        began.append(review.uid)
+        return await controllers.hanging(review)
+
+    async def run() -> list[Outcome]:
+        host = ValidatorHost([hosted("a", hanging)], ANY_NAMESPACE)
+        reviews = [msgspec.structs.replace(review_of(), uid=uid) for uid in "abc"]
+        return [outcome for review in reviews for outcome in await host.validate(review, [Call("a", 0.6)])]
+
+    assert [outcome.decision for outcome in asyncio.run(run())] == [OUT_OF_TIME] * 3
+    assert began == ["a", "b"]
 
 
 def test_waiting_controllers_wait_concurrently() -> None:

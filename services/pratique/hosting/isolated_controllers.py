@@ -327,7 +327,7 @@ class IsolatedController:
             raw = await worker.ask(request, repeated=review.is_retry)
         except WorkerEndedError as error:
             if error.alone:
-                raise RemoteFailureError(_PROCESS_ENDED) from None
+                raise RemoteFailureError(_PROCESS_ENDED, deadly=True) from None
             raw = await self._retry_worker.ask(request)
         return _answer_from_outcome(read_outcome(raw, call))
 
@@ -395,7 +395,7 @@ class _RetryWorker:
             async with self._alone:
                 return await self._ask(request)
         except WorkerEndedError:
-            raise RemoteFailureError(_PROCESS_ENDED) from None
+            raise RemoteFailureError(_PROCESS_ENDED, deadly=True) from None
         except ConfigurationError:
             raise RemoteFailureError(_PROCESS_NOT_STARTED) from None
         finally:

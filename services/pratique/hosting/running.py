@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeAlias, as
 import msgspec
 
 from pratique.admission.controllers import FailurePolicy, Handler, Phase
+from pratique.admission.late_reviews import LEAST_SECONDS, OUT_OF_TIME, LateReviews
 from pratique.admission.namespace_provisioning import with_provisioned_namespace
 from pratique.admission.results import (
     ALLOWED,
@@ -166,10 +167,11 @@ class RunResult(NamedTuple):
 class RemoteFailureError(Exception):
     """Raised by a handler that runs in another process: it failed there and was logged there."""
 
-    def __init__(self, failed: Failed) -> None:
-        """Fail with the remote handler's failure."""
+    def __init__(self, failed: Failed, *, deadly: bool = False) -> None:
+        """Fail with the remote handler's failure; ``deadly`` if the process died of the review."""
         super().__init__(failed.message)
         self.failed = failed
+        self.deadly = deadly
 
 
 class HandlerRunner(msgspec.Struct, frozen=True):
@@ -180,6 +182,8 @@ class HandlerRunner(msgspec.Struct, frozen=True):
     handler: Handler
     threads: ControllerThreads | None
     """Where it may block; None runs it on the event loop."""
+    late_reviews: LateReviews
+    """The reviews that it took too long for, or that ended its process."""
     immediate: bool
     """Whether it never waits for anything, so that no task is worth its cost."""
     may_patch: bool = False
@@ -238,13 +242,17 @@ class HandlerRunner(msgspec.Struct, frozen=True):
         began = time.perf_counter()
         seconds = _seconds_allowed(call, deadline)
         try:
-            answer = await self._call_handler(self._prepare(review, call, seconds), seconds)
+            answer: object = self._refusal(review)
+            if answer is None:
+                answer = await self._call_handler(self._prepare(review, call, seconds), seconds)
+                self._remember(review, answer, time.perf_counter() - began)
             if isinstance(answer, UnansweredError):
                 answer = await self._call_again(review, call, answer, seconds)
             decision, document = self._evaluate(answer, review)
         except TimeoutError:
-            answer, document = None, review.object_document
-            decision = Failed(FailureKind.TIMEOUT, "context deadline exceeded")
+            if (took := time.perf_counter() - began) >= LEAST_SECONDS:
+                self.late_reviews.fail(review, took)
+            answer, document, decision = None, review.object_document, OUT_OF_TIME
         messages = answer if isinstance(answer, _ANSWER_TYPES) else _EMPTY_ANSWER
         outcome = Outcome(
             controller=self.name,
@@ -257,6 +265,17 @@ class HandlerRunner(msgspec.Struct, frozen=True):
             document=document if self.trusted and _operations_made_document(answer, decision) else None,
         )
         return RunResult(outcome, document)
+
+    def _refusal(self, review: Review) -> RemoteFailureError | None:
+        """Take no time for a review that took all of it twice, and no process for one that ended two."""
+        failed = self.late_reviews.refuse(review)
+        return None if failed is None else RemoteFailureError(failed)
+
+    def _remember(self, review: Review, answer: object, took_seconds: float) -> None:
+        if isinstance(answer, RemoteFailureError) and answer.deadly:
+            self.late_reviews.fail(review, took_seconds, answer.failed)
+        else:
+            self.late_reviews.answer(review)
 
     async def _call_again(
         self, review: Review, call: Call, unanswered: UnansweredError, seconds: float | None
@@ -395,6 +414,7 @@ def _make_runner(configured: HostedController, phase: Phase, handler: Handler) -
         phase,
         handler,
         threads,
+        LateReviews(controller.name),
         immediate,
         controller.may_patch,
         controller.wants_deadline,

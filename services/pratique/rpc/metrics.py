@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import grpc
 
+from pratique.admission.late_reviews import late_reviews_metric
 from pratique.admission.results import Outcome
 from pratique.rpc.handlers import (
     CANCELED,
@@ -167,7 +168,7 @@ class ServiceMetrics:
 
         registry = create_registry()
         certificates = () if server.tls is None else server.tls.files
-        for collector in (*self.collectors, CertificateCollector(certificates)):
+        for collector in (*self.collectors, late_reviews_metric(), CertificateCollector(certificates)):
             registry.register(collector)
         metrics_server = MetricsServer(registry, settings.metrics_host, settings.metrics_port or 0)
         _log.info("metrics are served", extra={"address": metrics_server.address})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import json
@@ -9,10 +10,16 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from pratique.admission.controllers import Phase
 from pratique.admission.results import OutcomeStatus
+from pratique.admission.reviews import Deadline
 from pratique.apimachinery.json_values import JSONObject
+from pratique.configuration.admissionregistration import WebhookConfiguration, WebhookConfigurationKind
+from pratique_frontdoor.chain import webhooks
 from pratique_frontdoor.chain.decisions import Decision
+from pratique_frontdoor.chain.webhooks import WebhookResult, call_webhook, configured_webhooks
 from support.chains import decide, pod_review, webhook_controllers
+from support.scripted_webhooks import Act, Script
 from support.webhook_dispatch import as_written
 from support.webhook_servers import (
     Authority,
@@ -166,3 +173,25 @@ def test_a_status_instead_of_a_review_gives_the_code() -> None:
     check(decision, "Fail", 429)
     assert decision.status is not None
     assert decision.status.message.endswith("failed to call webhook: busy")
+
+
+@pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+def test_a_review_that_took_all_its_time_twice_fails_at_once_the_third_time(
+    monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
+    monkeypatch.setattr(webhooks, "LEAST_SECONDS", 0)
+    script = Script("slow.example.com", Act.TIME_OUT, failure_policy=policy)
+    configured = WebhookConfiguration(WebhookConfigurationKind.VALIDATING, "tests", (script.webhook,))
+    [hook] = configured_webhooks([configured], Phase.VALIDATE, lambda *_: script)
+
+    async def called(uid: str) -> WebhookResult:
+        return await call_webhook(hook, pod_review(uid=uid), Phase.VALIDATE, Deadline.after(30))
+
+    results = [asyncio.run(called(uid)) for uid in "abc"]
+    assert script.calls == 2
+    assert {(result.reason, result.failed_open) for result in results} == {
+        (
+            'failed calling webhook "slow.example.com": failed to call webhook: context deadline exceeded',
+            policy == "Ignore",
+        )
+    }

@@ -288,9 +288,9 @@ UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
     ("script", "attempts", "succeeds"),
     [
         (failing(UNAVAILABLE, 0), 1, True),
-        (failing(UNAVAILABLE, 2), 3, True),
-        (failing(UNAVAILABLE, 100), 4, False),
-        (failing(grpc.StatusCode.CANCELLED, 2), 3, True),
+        (failing(UNAVAILABLE, 1), 2, True),
+        (failing(UNAVAILABLE, 100), 2, False),
+        (failing(grpc.StatusCode.CANCELLED, 1), 2, True),
         (failing(grpc.StatusCode.RESOURCE_EXHAUSTED, 1), 1, False),
         (failing(grpc.StatusCode.INVALID_ARGUMENT, 1), 1, False),
         (failing(grpc.StatusCode.INTERNAL, 1), 1, False),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 
 from pratique.admission.controllers import Phase
+from pratique.admission.late_reviews import LEAST_SECONDS, LateReviews
 from pratique.admission.matching import (
     MatchContext,
     MatchedResource,
@@ -229,6 +230,8 @@ class WebhookIndex:
 CONTROLLERS = {Phase.MUTATE: "MutatingAdmissionWebhook", Phase.VALIDATE: "ValidatingAdmissionWebhook"}
 """The admission controllers that call webhooks."""
 
+_NO_TIME = "failed to call webhook: context deadline exceeded"
+"""As for a call that has no time left."""
 _WITHOUT_SIDE_EFFECTS = ("None", "NoneOnDryRun")
 
 
@@ -257,6 +260,8 @@ class ChainWebhook(msgspec.Struct, frozen=True, kw_only=True):
     """Its rollout, if it is not enforced everywhere."""
     allow_list: AllowList | None = None
     """The fields that it may change; None means all."""
+    late_reviews: LateReviews
+    """The reviews whose calls took all their time."""
 
     @property
     def name(self) -> str:
@@ -354,9 +359,14 @@ async def call_webhook(hook: ChainWebhook, review: Review, phase: Phase, deadlin
     refusal = None
     try:
         refusal = _dry_run_refusal(hook, review)
+        if not refusal and hook.late_reviews.refuse(review):
+            raise CallTimeoutError(_NO_TIME)
         outcome = refusal or await _call_transport(hook, review, phase, deadline)
+        hook.late_reviews.answer(review)
     except CallError as error:
         kind = FailureKind.TIMEOUT if isinstance(error, CallTimeoutError) else FailureKind.ERROR
+        if kind is FailureKind.TIMEOUT and (took := time.monotonic() - started) >= LEAST_SECONDS:
+            hook.late_reviews.fail(review, took)
         outcome = Outcome(controller=hook.name, decision=Failed(kind, str(error), error.code))
     return WebhookResult(
         outcome=outcome,
@@ -460,6 +470,7 @@ def configured_webhooks(
                     matcher=_matcher(webhook, phase, metrics),
                     transport=transport,
                     call=Call(webhook.name, webhook.timeout_seconds),
+                    late_reviews=LateReviews(webhook.name),
                     exemptions=exemptions.of_webhook(kind, configuration.name, webhook.name),
                     rollout=rollouts.of_webhook(kind, configuration.name, webhook.name),
                     allow_list=allow_lists.of_webhook(configuration.name, webhook.name)

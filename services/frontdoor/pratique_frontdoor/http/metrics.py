@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pratique.admission.controllers import Phase
+from pratique.admission.late_reviews import late_reviews_metric
 from pratique.admission.results import OutcomeStatus
 from pratique.configuration.input_digests import RecentInputs
 from pratique.telemetry.metrics import CallbackMetric, DurationHistogram, LabeledCounter
@@ -110,6 +111,8 @@ class Metrics:
             "Mutations that changed fields which an allow-list does not allow, by what happened to these.",
             *("allow_list", "controller", "name", "configuration", "action"),
         )
+
+        self._registry.register(late_reviews_metric())
 
     def _counter(self, name: str, documentation: str, *labels: str) -> LabeledCounter:
         counts = LabeledCounter(name, documentation, labels)
@@ -365,7 +368,7 @@ class ServiceCallMetrics:
         ).collect()
         yield from CallbackMetric(
             "pratique_frontdoor_replica_late_calls_total",
-            "Calls that were made again on another replica because this one did not answer in time.",
+            "Calls that were given up because this replica did not answer in time.",
             lambda: self._loads(lambda load: load.late),
             "service",
             "endpoint",

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import grpc
 import msgspec
 
+from pratique.admission.late_reviews import LEAST_SECONDS
 from pratique.admission.reviews import Deadline
 from pratique.rpc.handlers import ATTEMPTS_KEY, NOT_HELD
 from pratique.rpc.streams import StreamedMethod
@@ -64,6 +65,10 @@ only have long ones."""
 _LATE_SECONDS = 2.0
 """How long a replica that did not answer in time is avoided, unless it answers another call meanwhile. 2: its calls
 are late after 1 s by default, and a frozen replica is noticed within 7, so that at most three reviews wait for it."""
+
+
+_AT_LEAST_FOR_LATE_CALLS = 2
+"""How many others a late call needs to go to one of them, so that one is left if that is late, too."""
 
 
 class ReplicaCallStatus(enum.Enum):
@@ -328,6 +333,10 @@ class ReplicaAnswer(NamedTuple):
     """The endpoint of the replica; empty if only gRPC knows it."""
 
 
+def _ignore(_seconds: float) -> None:
+    """Do nothing."""
+
+
 class OutgoingCall(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """One call to a service, with everything that does not change if it is repeated."""
 
@@ -350,6 +359,8 @@ class OutgoingCall(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """How many calls one message should have before another replica gets the next one."""
     hedge_least_seconds: float | None = None
     """How long to wait at least until the call is also made on another replica; None means that it never is."""
+    on_failure: Callable[[float], None] = _ignore
+    """Called when a replica is late with the call, or dies while it executes it, with the seconds that this took."""
 
     def repeated(self) -> OutgoingCall:
         """Return the call, marked as one that may have been executed before."""
@@ -389,7 +400,7 @@ class StreamedReplicas:
         self._budget = RetryBudget()
         self.hedging = Hedging(hedge_delay)
         """When calls are hedged, and what came of it."""
-        self._retiring: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def usable(self) -> tuple[Replica, ...]:
@@ -436,7 +447,9 @@ class StreamedReplicas:
         if not usable:
             return ReplicaAnswer(await call_alone(call_unary, call))
         replica, ticket = self._choose(usable, call)
-        late_seconds = call.late_seconds if len(usable) > 1 else None
+        # The last one that is ready never gets a late call again: with two it goes on, unless the first is frozen.
+        late_seconds = call.late_seconds if len(usable) > _AT_LEAST_FOR_LATE_CALLS else None
+        watching = self._watch_later(replica, call) if len(usable) == _AT_LEAST_FOR_LATE_CALLS else None
         try:
             if call.hedge_least_seconds is None or len(usable) < 2:
                 answered = await self._ask(replica, call, ticket, late_seconds)
@@ -448,8 +461,23 @@ class StreamedReplicas:
             if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
                 return await self._repeat_late(replica, call, call_unary, error)
             return await self._repeat_broken_off(replica, call, call_unary, error)
+        finally:
+            if watching is not None:
+                watching.cancel()
         self._budget.earn()
         return answered
+
+    def _watch_later(self, replica: Replica, call: OutgoingCall) -> asyncio.TimerHandle | None:
+        """Let other calls avoid a replica once this one is late, and end what is in flight there if it is frozen."""
+        if call.late_seconds is None:
+            return None
+        return asyncio.get_running_loop().call_later(call.late_seconds, self._watch, replica)
+
+    def _watch(self, replica: Replica) -> None:
+        self._balancer.late(replica.load)
+        watching = asyncio.ensure_future(replica.end_if_silent())
+        self._tasks.add(watching)
+        watching.add_done_callback(self._tasks.discard)
 
     def _choose(self, usable: Sequence[Replica], call: OutgoingCall) -> tuple[Replica, int]:
         """Choose a replica, and another one for each share of a review if there are enough."""
@@ -492,6 +520,10 @@ class StreamedReplicas:
         except (StreamedCallError, grpc.aio.AioRpcError) as error:
             if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
                 ending = ReplicaCallStatus.GIVEN_UP
+                if time.monotonic() - began >= LEAST_SECONDS:
+                    call.on_failure(time.monotonic() - began)
+            elif error.code() in _BROKEN_OFF and _has_begun(error):
+                call.on_failure(time.monotonic() - began)
             raise
         finally:
             load.ended += 1
@@ -544,18 +576,23 @@ class StreamedReplicas:
         call_unary: Any,
         error: StreamedCallError | grpc.aio.AioRpcError,
     ) -> ReplicaAnswer:
-        """Call another replica than the one that is late, if the review has time for that."""
+        """Call another replica than the one that is late, once, if the review has time for that.
+
+        The last one that is ready is left alone: what the review did to the first, it would do to that.
+        """
         if not call.repeatable or call.deadline.passed or self._closed:
             raise error
         others = self._usable(call.digest, excluding=replica)
-        if not others or not self._budget.spend():
-            raise error
         self._balancer.late(replica.load)
+        if len(others) < _AT_LEAST_FOR_LATE_CALLS or not self._budget.spend():
+            raise error
         other = self._choose_again(others, call)
         call = call.repeated()
         try:
             return await self._ask(other, call)
         except (StreamedCallError, grpc.aio.AioRpcError) as second:
+            if _has_begun(second):
+                raise
             return await self._repeat_broken_off(other, call, call_unary, second)
 
     async def _repeat_broken_off(
@@ -565,29 +602,33 @@ class StreamedReplicas:
         call_unary: Any,
         error: StreamedCallError | grpc.aio.AioRpcError,
     ) -> ReplicaAnswer:
-        if error.code() not in _BROKEN_OFF or self._closed or not self._budget.spend():
+        if not self._may_repeat(error):
             raise error
-        return await self._repeat(replica, call.repeated() if _has_begun(error) else call, call_unary)
-
-    async def _repeat(self, replica: Replica, call: OutgoingCall, call_unary: Any) -> ReplicaAnswer:
+        begun = _has_begun(error)
+        call = call.repeated() if begun else call
         if others := self._usable(call.digest, excluding=replica):
             other = self._choose_again(others, call)
             try:
                 return await self._ask(other, call)
-            except (StreamedCallError, grpc.aio.AioRpcError) as error:
-                if error.code() not in _BROKEN_OFF or self._closed or not self._budget.spend():
+            except (StreamedCallError, grpc.aio.AioRpcError) as second:
+                # What may have been executed twice is not executed a third time: it may be what ends the replicas.
+                if (begun and _has_begun(second)) or not self._may_repeat(second):
                     raise
         try:
             return ReplicaAnswer(await call_alone(call_unary, call))
-        except grpc.aio.AioRpcError as error:
-            if error.code() in _BROKEN_OFF:
+        except grpc.aio.AioRpcError as last:
+            if last.code() in _BROKEN_OFF:
                 self._budget.spend(MAX_ATTEMPTS - 1)  # gRPC has counted them itself
             raise
+
+    def _may_repeat(self, error: StreamedCallError | grpc.aio.AioRpcError) -> bool:
+        """Tell whether a call that ended so may be made again; if so, the budget has paid for it."""
+        return error.code() in _BROKEN_OFF and not self._closed and self._budget.spend()
 
     async def close(self) -> None:
         """Close all replicas; calls in flight fail."""
         self._closed = True
-        retiring = tuple(self._retiring)
+        retiring = tuple(self._tasks)
         for task in retiring:
             task.cancel()
         replicas, self._replicas = self._replicas, {}
@@ -610,8 +651,8 @@ class StreamedReplicas:
 
     def _retire(self, replica: Replica) -> None:
         task = asyncio.ensure_future(replica.retire())
-        self._retiring.add(task)
-        task.add_done_callback(self._retiring.discard)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
 
 def _end_refused(load: ReplicaLoad) -> None:

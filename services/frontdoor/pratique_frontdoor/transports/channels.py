@@ -19,8 +19,8 @@ from pratique.apimachinery.patterns import pattern
 MAX_TOKENS = 600
 """Each failed call costs a token, and calls are retried while more than half are left. 600 is what a kube-apiserver
 with default flags has in flight: when one of two replicas dies, its 300 calls can be retried."""
-MAX_ATTEMPTS = 4
-"""How often gRPC itself tries a call, the first time included."""
+MAX_ATTEMPTS = 2
+"""How often gRPC itself tries a call, the first time included. 2: a review that ends replicas must not end them all."""
 TOKEN_RATIO = 0.1
 """Tokens that each successful call returns: in the long run at most a tenth of the calls is retried."""
 

@@ -17,6 +17,7 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 
 from pratique.admission.controllers import Phase
+from pratique.admission.late_reviews import LateReviews
 from pratique.admission.results import Outcome
 from pratique.admission.reviews import Call, Deadline, Review
 from pratique.admission.v1.mutator_service_pb2 import MutateResponse
@@ -75,6 +76,10 @@ _MAX_BATCH = 16
 """The most calls that one message should have."""
 _WORK_SHARE = 1 / 16
 """The weight of the newest call in the average."""
+
+
+_SERVICES = {Phase.MUTATE: "mutator", Phase.VALIDATE: "validator"}
+"""The services of this suite, for metrics."""
 
 
 class WorkAverage:
@@ -151,6 +156,7 @@ class GrpcTransport:
         self._ours = ours
         self._timeout_seconds = timeout_seconds
         self._work = WorkAverage()
+        self._late_reviews = LateReviews(endpoint if streamed is None else _SERVICES[streamed])
         self.mismatched: Callable[[str], str] = _no_differences
         """Returns how the replicas' inputs differ from those of a digest."""
         self.addresses = 1
@@ -250,9 +256,11 @@ class GrpcTransport:
 
     async def mutate(self, review: Review, calls: Sequence[Call], deadline: Deadline) -> Sequence[Outcome]:
         """Run mutating controllers one after another, in one call."""
+        self._refuse_late(review)
         request = messages.mutate_request(review, calls, review.digest if self._ours else "")
         call = self._outgoing(request, review, calls, deadline)
         answer, endpoint = await self._answer(self._ask(Phase.MUTATE, call), MutateResponse, call.digest)
+        self._late_reviews.answer(review)
         messages.check_answered_review(answer, review.uid, ours=self._ours)
         if call.digest:
             messages.record_checks(answer, review)
@@ -278,15 +286,22 @@ class GrpcTransport:
             sent_to: The endpoints that the other shares of a divided review were sent to, and where this one is added.
             expected_seconds: How long the controllers usually take.
         """
+        self._refuse_late(review)
         request = messages.validate_request(review, calls, review.digest if self._ours else "")
         call = self._outgoing(request, review, calls, deadline, sent_to, expected_seconds)
         answer, endpoint = await self._answer(self._ask(Phase.VALIDATE, call), ValidateResponse, call.digest)
+        self._late_reviews.answer(review)
         messages.check_answered_review(answer, review.uid, ours=self._ours)
         if call.digest:
             messages.record_checks(answer, review)
         outcomes = messages.outcomes_from_validate(answer, calls, endpoint)
         self._work.observe(outcomes)
         return outcomes
+
+    def _refuse_late(self, review: Review) -> None:
+        """Fail at once where the service was late with the review, or died of it, twice."""
+        if self._late_reviews.refuse(review):
+            raise _call_error(grpc.StatusCode.DEADLINE_EXCEEDED, self._failure_prefix)
 
     def _outgoing(  # noqa: PLR0917 - private, and called with what its callers got
         self,
@@ -315,6 +330,7 @@ class GrpcTransport:
             sent_to=sent_to,
             batch=self._work.batch,
             hedge_least_seconds=_LATE_FACTOR * expected_seconds + sending_seconds if hedged else None,
+            on_failure=functools.partial(self._late_reviews.fail, review),
         )
 
     async def _ask(self, phase: Phase, call: OutgoingCall) -> ReplicaAnswer:

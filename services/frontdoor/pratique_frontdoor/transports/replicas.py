@@ -285,6 +285,9 @@ class ReplicaLoad:
         """How often the time of its exclusion has doubled."""
 
 
+_SILENT_SECONDS = 0.5
+"""How long a replica with a late call may take to say which inputs it holds. 0.5: many times what that takes on a busy
+machine, and half of the shortest time limit of a review."""
 _MAX_IN_FLIGHT = 512
 """Calls in flight on one stream; further calls are unary. 512: nearly the 600 that a kube-apiserver with default
 flags has in flight, and half of the 1,000 that a service accepts."""
@@ -327,6 +330,7 @@ class Replica:
         self._described: tuple[InputDigests, ...] = ()
         self._stream: CallStream | None = None
         self._has_no_streams = False
+        self._is_asked = False
         self._running: set[asyncio.Task[grpc.StatusCode]] = set()
         self._connecting = asyncio.ensure_future(self._keep_connected())
 
@@ -451,6 +455,20 @@ class Replica:
         self._running.add(running)
         running.add_done_callback(self._running.discard)
         return running
+
+    async def end_if_silent(self) -> None:
+        """End its stream, and with it all calls in flight, if it answers nothing at all, as pings do only later."""
+        if self._is_asked:
+            return
+        self._is_asked, running = True, tuple(self._running)
+        try:
+            await fetch_inputs(self._channel, _SILENT_SECONDS)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                for task in running:
+                    task.cancel()
+        finally:
+            self._is_asked = False
 
     async def retire(self) -> None:
         """Make no more calls, and close the channels when those in flight have ended."""
