@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -38,7 +39,7 @@ alike = {
     "environment": dict(os.environ),
     "folder": os.getcwd(),
     "path": sys.path,
-    "program": [sys.modules["__main__"].__file__, str(sys.modules["__main__"].__spec__)],
+    "program": [sys.modules["__main__"].__file__, getattr(sys.modules["__main__"].__spec__, "name", None)],
     "streams": [stream(name) for name in ("stdin", "stdout", "stderr")],
     "files": [os.readlink(file) for file in files if os.path.lexists(file) and os.path.basename(file) not in "012"],
     "group": os.getpgid(0) == os.getpid() or os.getpgid(0),
@@ -85,6 +86,34 @@ def test_it_is_the_process_that_would_have_been_started(
     probed: Callable[..., dict[str, Any]], given: dict[str, Any]
 ) -> None:
     assert probed(ForkedCommand, **given)["alike"] == probed(subprocess.Popen, **given)["alike"]
+
+
+def test_a_module_is_the_process_that_would_have_been_started(tmp_path: Path) -> None:
+    (tmp_path / "probe.py").write_text(PROBE)
+    command = [sys.executable, "-m", "probe", "given"]
+    given: dict[str, Any] = {
+        "cwd": tmp_path,
+        "stdin": subprocess.DEVNULL,
+        "env": os.environ | {"TZ": "Asia/Tokyo"},
+    }
+    alike = []
+    for way in (ForkedCommand, subprocess.Popen):
+        with way(command, **given) as process:
+            assert process.wait() == 0
+        alike.append(json.loads((tmp_path / "probe.json").read_text())["alike"])
+    assert alike[0] == alike[1]
+
+
+def test_its_limit_of_open_files_is_the_one_that_is_given(tmp_path: Path) -> None:
+    (tmp_path / "probe.py").write_text("import resource\nprint(resource.getrlimit(resource.RLIMIT_NOFILE))")
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (before[0] - 1, before[1]))
+    try:
+        given: dict[str, Any] = {"cwd": tmp_path, "stdout": subprocess.PIPE, "text": True}
+        with ForkedCommand([sys.executable, "-m", "probe"], **given) as process:
+            assert process.communicate()[0] == f"{(before[0] - 1, before[1])}\n"
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_its_terminal_is_the_one_that_is_given(probed: Callable[..., dict[str, Any]]) -> None:

@@ -16,6 +16,8 @@ import io
 import json
 import os
 import pkgutil
+import resource
+import runpy
 import select
 import signal
 import socket
@@ -169,9 +171,10 @@ def _find_constants() -> None:
 
 
 def _keep_all() -> None:
-    """Let the collector of a fork not look at, and so copy, what is here."""
+    """Let the collector of a fork not look at, and so copy, what is here; what is free is no memory of a fork."""
     gc.collect()
     gc.freeze()
+    importlib.import_module("pratique_frontdoor.http.servers").trim_memory()
 
 
 def _tell(command: socket.socket, number: int) -> None:
@@ -188,6 +191,7 @@ def become(command: socket.socket, streams: list[int]) -> None:
         os.setsid()
     if asked["process_group"] != -1:
         os.setpgid(0, asked["process_group"])
+    resource.setrlimit(resource.RLIMIT_NOFILE, asked["open_files"])
     os.chdir(asked["folder"])
     os.environ.clear()
     os.environ.update(asked["environment"])
@@ -249,6 +253,12 @@ def fork_services() -> None:
         become(*CommandServer(theirs, for_parent=True).serve())
 
 
+def run_module() -> NoReturn:
+    """Do what ``python -m`` does."""
+    runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
+    sys.exit()
+
+
 def main() -> NoReturn:
     """Serve, and be a command in each fork."""
     ending = Ending()
@@ -260,7 +270,8 @@ def main() -> NoReturn:
     if sys.argv[1:2] in STARTING_SERVICES:
         fork_services()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    ending.run(importlib.import_module("pratique_cli.main").main)
+    is_module = sys.argv[0] == "-m"
+    ending.run(run_module if is_module else importlib.import_module("pratique_cli.main").main)
 
 
 if __name__ == "__main__":

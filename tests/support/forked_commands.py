@@ -13,6 +13,7 @@ import functools
 import inspect
 import json
 import os
+import resource
 import socket
 import subprocess
 import sys
@@ -63,6 +64,7 @@ class _Fork(subprocess.Popen[AnyStr]):
 class ForkedCommand(_Fork[AnyStr]):
     """A ``pratique`` that runs, for tests that talk to it: ``ForkedCommand([PROGRAM, "up"], stdin=PIPE, text=True)``.
 
+    It may also be a module of the tests that uses Pratique: ``ForkedCommand([sys.executable, "-m", "support.NAME"])``.
     It starts, and is no fork, if its environment differs from the suite's in what a start depends on, and where
     the system has no file descriptors of processes.
     """
@@ -72,9 +74,13 @@ class ForkedCommand(_Fork[AnyStr]):
 
     def _fork(self, asked: Mapping[str, Any]) -> bool:
         program, *arguments = asked["args"]
-        assert Path(program) == PROGRAM, asked["args"]
         self._waiting: threading.Lock = threading.Lock()
-        self._server = _ask_for_fork(_requests(), asked, [program, *arguments], PROGRAM.parent)
+        if arguments[:1] == ["-m"]:
+            assert program == sys.executable, asked["args"]
+            self._server = _ask_for_fork(_requests(), asked, arguments, Path(asked["cwd"]))
+        else:
+            assert Path(program) == PROGRAM, asked["args"]
+            self._server = _ask_for_fork(_requests(), asked, [program, *arguments], PROGRAM.parent)
         self.pid = _next_number(self._server)
         return True
 
@@ -155,6 +161,7 @@ def _ask_for_fork(
         "arguments": [os.fspath(argument) for argument in arguments],
         "environment": asked["env"],
         "folder": str(Path(asked["cwd"] or ".").absolute()),
+        "open_files": resource.getrlimit(resource.RLIMIT_NOFILE),
         "path": list(map(str, path)),
         "process_group": asked["process_group"],
         "start_new_session": asked["start_new_session"],

@@ -9,7 +9,6 @@ import http.client
 import json
 import re
 import stat
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import pytest
 
 from pratique_frontdoor.decision_logs.entries import MAX_TEXT_LENGTH
 from pratique_frontdoor.decision_logs.hash_chains import ChainReport, Verifier
+from support import forked_commands
 from support.front_doors.reviews import review_body
 from support.front_doors.running import Door, open_door_process
 from support.waiting import within
@@ -318,9 +318,7 @@ def test_reviews_are_refused_while_a_required_log_cannot_be_written(tmp_path: Pa
 def _start(path: Path, **settings: Any) -> tuple[int, str]:
     given = json.dumps({"decision_log": str(path), **settings})
     command = [sys.executable, "-m", "support.front_doors.process", "AllowingEngine", given]
-    ran = subprocess.run(
-        command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
+    ran = forked_commands.run(command, cwd=Path(__file__).parents[2])
     return ran.returncode, ran.stderr
 
 

@@ -25,6 +25,7 @@ from pratique_frontdoor.http.app import build_app
 from pratique_frontdoor.http.servers import FrontDoorServer
 from pratique_frontdoor.recording.recorders import Recorder
 from pratique_frontdoor.settings import FrontDoorSettings
+from support.forked_commands import ForkedCommand
 from support.front_doors.reviews import review_body
 
 PATIENCE_SECONDS = 120
@@ -163,7 +164,7 @@ class DoorProcess:
 def open_door_process(engine: str, **settings: float | str | list[str]) -> Iterator[DoorProcess]:
     """Run ``doors/process.py`` with the engine of that name, and those settings; killed where it does not end."""
     command = [sys.executable, "-m", "support.front_doors.process", engine, json.dumps(settings)]
-    with subprocess.Popen(
+    with ForkedCommand(
         command,
         cwd=Path(__file__).parents[2],
         stdout=subprocess.PIPE,

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from support.forked_commands import ForkedCommand
 from support.front_doors.reviews import review_body
 
 KNOWN, FOREIGN = "known", "foreign"
@@ -76,9 +77,7 @@ class Strangers:
 def strangers(plan: Plan) -> Iterator[Strangers]:
     """Let them come, until they are done with."""
     command = [sys.executable, "-m", "support.front_doors.strangers", json.dumps(dataclasses.asdict(plan))]
-    with subprocess.Popen(
-        command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, text=True
-    ) as process:
+    with ForkedCommand(command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, text=True) as process:
         try:
             yield Strangers(process)
         finally:
