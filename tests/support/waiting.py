@@ -10,12 +10,13 @@ from pratique_frontdoor.transports.grpc import GrpcTransport
 
 
 def within(seconds: float, holds: Callable[[], bool]) -> bool:
-    """Tell whether something comes to hold before the time is up, asking every now and then."""
-    until = time.monotonic() + seconds
+    """Tell whether something comes to hold before the time is up, asking less and less often."""
+    until, pause = time.monotonic() + seconds, 0.01
     while time.monotonic() < until:
         if holds():
             return True
-        time.sleep(0.1)
+        time.sleep(pause)
+        pause = min(2 * pause, 0.1)
     return False
 
 
