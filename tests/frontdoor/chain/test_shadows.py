@@ -133,7 +133,7 @@ def test_a_shadow_that_hangs_leaves_others_the_time_that_they_need(tmp_path: Pat
         validator("Waits")(hang),
         validator("Denies")(lambda _: deny("no")),
     ]
-    decision = decided(tmp_path, chain, rollout(named("Slow"), named("Waits")), seconds=6)
+    decision = decided(tmp_path, chain, rollout(named("Slow"), named("Waits")), seconds=4)
     assert not decision.allowed
     assert [status.message for status in [decision.status] if status] == [
         'pods "web" is forbidden: no',
@@ -264,7 +264,7 @@ def test_webhooks_in_shadow_are_called_and_have_no_effect(tmp_path: Path, server
 
 def test_webhooks_in_shadow_that_hang_leave_time_for_others(tmp_path: Path, server: WebhookServer) -> None:
     checks = validating(hook(server, "hang"), hook(server, "allow", name="b.example.com"))
-    decision = with_webhooks(tmp_path, checks, rollout(WEBHOOKS[1]), seconds=8)
+    decision = with_webhooks(tmp_path, checks, rollout(WEBHOOKS[1]), seconds=4)
     assert decision.allowed
     assert shadows(decision) == [("a.example.com", "failedOpen", "failed")]
     assert [str(step.outcome) for step in decision.steps if step.name == "b.example.com"] == ["allowed"]

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from pratique_frontdoor.http import servers
 from pratique_frontdoor.settings import FrontDoorSettings
 from support.front_doors.engines import AllowingEngine, SlowEngine
 from support.front_doors.reviews import review_body, review_body_of
@@ -92,6 +93,12 @@ SLOW_ENDS = [
 """How a request begins that keeps the front door waiting, and the one limit that ends it."""
 
 
+@pytest.fixture(autouse=True)
+def often_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let front doors of this process look for overdue connections ten times a second, not once."""
+    monkeypatch.setattr(servers, "_TICKS_PER_SECOND", 1)
+
+
 @pytest.mark.parametrize(("beginning", "limit"), SLOW_ENDS)
 def test_a_client_that_stops_sending_is_disconnected(beginning: bytes, limit: dict[str, float]) -> None:
     settings = dataclasses.replace(PATIENT, **limit)  # type: ignore[arg-type] # limits are numbers
@@ -127,7 +134,7 @@ def test_a_body_exactly_at_every_limit_is_read(limit: dict[str, float]) -> None:
     settings = dataclasses.replace(PATIENT, **limit)  # type: ignore[arg-type] # limits are numbers
     with open_door(AllowingEngine(), settings) as door, door.socket() as connection:
         connection.sendall(POST + LENGTH + b"Connection: close\r\n\r\n" + BODY[:100])
-        time.sleep(1.3)  # longer than the second until it is looked at
+        time.sleep(0.4)  # longer than the tenth of a second until it is looked at
         connection.sendall(BODY[100:])
         assert read_all(connection).startswith(b"HTTP/1.1 200 OK\r\n")
 
@@ -143,15 +150,13 @@ def test_the_timeout_of_heads_does_not_close_idle_connections() -> None:
     settings = FrontDoorSettings(head_seconds=0.1)
     with open_door(AllowingEngine(), settings) as door, contextlib.closing(door.connect()) as connection:
         first = exchange(connection, "POST", "/validate", BODY, JSON_TYPE)
-        time.sleep(
-            1.3
-        )  # longer than it takes to be found overdue: 0.1 s, and the second until it is looked for
+        time.sleep(0.4)  # longer than it takes to be found overdue: 0.1 s, and as long until it is looked for
         second = exchange(connection, "POST", "/validate", BODY, JSON_TYPE)
     assert (first.code, second.code) == (200, 200)
 
 
 def test_a_slow_review_does_not_count_as_a_slow_client() -> None:
-    with open_door(SlowEngine(seconds=1.3), FrontDoorSettings(head_seconds=0.1)) as door:
+    with open_door(SlowEngine(seconds=0.4), FrontDoorSettings(head_seconds=0.1)) as door:
         assert door.post("/validate").code == 200
 
 
@@ -162,7 +167,7 @@ def test_a_body_sent_fast_enough_is_read_to_its_end() -> None:
         connection.sendall(
             POST + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body[:50_000]
         )
-        time.sleep(1.3)  # longer than the grace, and the second until that is looked at
+        time.sleep(0.4)  # longer than the grace, and the tenth of a second until that is looked at
         connection.sendall(body[50_000:])
         assert read_all(connection).startswith(b"HTTP/1.1 200 OK\r\n")
 
@@ -170,13 +175,13 @@ def test_a_body_sent_fast_enough_is_read_to_its_end() -> None:
 def test_a_body_that_waits_for_an_earlier_answer_does_not_time_out() -> None:
     with (
         open_door(
-            SlowEngine(seconds=1.5), FrontDoorSettings(head_seconds=0.1, body_grace_seconds=1.2)
+            SlowEngine(seconds=1.0), FrontDoorSettings(head_seconds=0.1, body_grace_seconds=0.9)
         ) as door,
         door.socket() as connection,
     ):
         last = LENGTH + b"Connection: close\r\n\r\n"
         connection.sendall(POST + LENGTH + b"\r\n" + BODY + POST + last + BODY[:1])
-        time.sleep(1.3)  # longer than a head may take, and the second until that is looked for
+        time.sleep(0.5)  # longer than a head may take, and the tenth of a second until that is looked for
         connection.sendall(BODY[1:])
         assert read_all(connection).count(b"HTTP/1.1 200 OK\r\n") == 2
 

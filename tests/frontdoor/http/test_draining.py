@@ -123,9 +123,7 @@ def test_no_review_is_lost_during_a_restart() -> None:
     """As a load balancer would: off to the next front door as soon as this one is not ready."""
     codes = []
     with (
-        open_door_process(
-            "AllowingEngine", drain_seconds=5
-        ) as first,  # for all connections to be used once more
+        open_door_process("AllowingEngine", drain_seconds=3) as first,  # all connections are used once more
         open_door_process("AllowingEngine", drain_seconds=0) as second,
     ):
         connections = [first.door.connect() for _ in range(5)]
