@@ -55,6 +55,7 @@ OFFLINE_ROOMS = CHAIN_ROOMS | {
     "pratique.policies",
     "pratique_frontdoor.chain",
     "pratique_frontdoor.engines",
+    "pratique_frontdoor.recording",
     "pratique_frontdoor.transports",
     "pratique_frontdoor.webhooks",
 }

@@ -61,6 +61,13 @@ def update(mode: str) -> dict[str, Any]:
     return document
 
 
+def nameless(mode: str) -> dict[str, Any]:
+    """The review of a Secret whose object does not say what it is."""
+    document = review(mode, "secrets")
+    del document["request"]["object"]["kind"], document["request"]["object"]["apiVersion"]
+    return document
+
+
 def _metadata(mode: str) -> dict[str, Any]:
     return {
         "name": canary("name"),
@@ -133,5 +140,5 @@ def planted() -> set[str]:
 
 def found_in(text: str) -> set[str]:
     """The canaries that a text holds, be they encoded."""
-    encoded = {canary(name): _encoded(name) for name in ("data", "old-data")}
+    encoded = {canary(name): _encoded(name) for name in ("data", "old-data", "string-data")}
     return {one for one in planted() if one in text or encoded.get(one, one) in text}

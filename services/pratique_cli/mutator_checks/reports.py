@@ -16,10 +16,11 @@ from pratique_cli.chain_options import chain_variables
 from pratique_cli.encoding import dump_yaml
 from pratique_cli.mutator_checks.checks import LaterCheck
 from pratique_cli.mutator_checks.defects import CheckReport, Defect, DefectFinding, RunEvidence
-from pratique_cli.outputs.changes import ChangeTracker, is_secret
+from pratique_cli.outputs.changes import ChangeTracker
 from pratique_cli.outputs.texts import StepWriter
 from pratique_cli.suites.writing import WrittenCase, suite_text
 from pratique_cli.terminal import Palette, printable
+from pratique_frontdoor.recording.redaction import Masking, is_secret
 
 if TYPE_CHECKING:
     from pratique_frontdoor.engines.mutator_sets import Mutator
@@ -213,7 +214,7 @@ def _origin(finding: DefectFinding) -> str:
 def _run_lines(run: RunEvidence, palette: Palette) -> Iterator[str]:
     yield f"{_INDENT}{palette.paint(printable(run.label), 'cyan')}:"
     tracker, writer = ChangeTracker(run.before), StepWriter(palette, verbose=False)
-    secret = tracker.is_secret
+    secret = is_secret(run.before)
     changes = tracker.apply(diff(run.before, run.after))
     yield from (writer.change(change, secret=secret) for change in changes)
     if run.refusal:
@@ -224,14 +225,7 @@ def _run_lines(run: RunEvidence, palette: Palette) -> Iterator[str]:
 
 def _redacted_document(document: JSON) -> JSON:
     """Hide the values of a Secret."""
-    if not is_secret(document):
-        return document
-    hidden = {
-        field: dict.fromkeys(document[field], "***")
-        for field in ("data", "stringData")
-        if isinstance(document.get(field), dict)
-    }
-    return document | hidden
+    return Masking().value(document) if is_secret(document) else document
 
 
 def _conclusion(report: CheckReport, palette: Palette) -> str:

@@ -174,38 +174,66 @@ def open_output(target: OutputTarget, style: OutputStyle) -> ReviewOutput:
 def _open_format(name: str, binary: BinaryIO, stream: TextIO, style: OutputStyle) -> ReviewOutput:
     blame = style.blame
     match name:
+        case "yaml" | "json" | "jsonl":
+            return _open_documents(name, binary, blame=blame)
+        case "text" | "table":
+            return _WithoutSecrets(_open_text(name, stream, style))
+        case _:
+            return _WithoutSecrets(_open_report(name, binary, blame=blame))
+
+
+class _WithoutSecrets(msgspec.Struct, frozen=True):
+    """Passes decisions to an output for people, or one that others read, without the values of Secrets.
+
+    Documents hold the object and its patch, with all values: whoever reads them decides by them.
+    """
+
+    output: ReviewOutput
+
+    def write(self, reviewed: ReviewedDocument) -> None:
+        from pratique_cli.outputs.changes import without_secrets  # noqa: PLC0415 - what a run writes, it imports
+
+        self.output.write(without_secrets(reviewed))
+
+    def write_problem(self, problem: UndecidedDocument) -> None:
+        self.output.write_problem(problem)
+
+    def finish(self, counts: ReviewCounts) -> None:
+        self.output.finish(counts)
+
+
+def _open_text(name: str, stream: TextIO, style: OutputStyle) -> ReviewOutput:
+    from pratique_cli.terminal import palette_for  # noqa: PLC0415
+
+    palette = palette_for(stream, colour=style.colour)
+    match name:
         case "text":
             from pratique_cli.outputs.texts import TextOutput  # noqa: PLC0415
-            from pratique_cli.terminal import palette_for  # noqa: PLC0415
 
-            palette = palette_for(stream, colour=style.colour)
             return TextOutput(
                 stream,
                 palette,
                 compact=style.verbosity < _DETAILED,
                 verbose=style.verbosity > _DETAILED,
-                blame=blame,
+                blame=style.blame,
                 quiet=style.quiet,
             )
-        case "table":
-            from pratique_cli.outputs.tables import TableOutput  # noqa: PLC0415
-            from pratique_cli.terminal import palette_for  # noqa: PLC0415
-
-            return TableOutput(stream, palette_for(stream, colour=style.colour), quiet=style.quiet)
-        case "yaml":
-            from pratique_cli.outputs.documents import YamlOutput  # noqa: PLC0415
-
-            return YamlOutput(binary, blame=blame)
-        case "json":
-            from pratique_cli.outputs.documents import JsonArrayOutput  # noqa: PLC0415
-
-            return JsonArrayOutput(binary, blame=blame)
-        case "jsonl":
-            from pratique_cli.outputs.documents import JsonLinesOutput  # noqa: PLC0415
-
-            return JsonLinesOutput(binary, blame=blame)
         case _:
-            return _open_report(name, binary, blame=blame)
+            from pratique_cli.outputs.tables import TableOutput  # noqa: PLC0415
+
+            return TableOutput(stream, palette, quiet=style.quiet)
+
+
+def _open_documents(name: str, stream: BinaryIO, *, blame: bool) -> ReviewOutput:
+    from pratique_cli.outputs import documents  # noqa: PLC0415
+
+    match name:
+        case "yaml":
+            return documents.YamlOutput(stream, blame=blame)
+        case "json":
+            return documents.JsonArrayOutput(stream, blame=blame)
+        case _:
+            return documents.JsonLinesOutput(stream, blame=blame)
 
 
 def _open_report(name: str, stream: BinaryIO, *, blame: bool) -> ReviewOutput:

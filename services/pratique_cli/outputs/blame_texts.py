@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 from pratique.admission.reviews import Review
 from pratique.apimachinery.json_values import JSON, encode
-from pratique_cli.outputs.changes import FieldChange, is_secret, path_text
+from pratique_cli.outputs.changes import FieldChange, path_text
 from pratique_cli.outputs.texts import DETAIL, INDENT, StepWriter, is_quiet, step_name
 from pratique_cli.terminal import Palette, printable
 from pratique_frontdoor.blame.changes import Blame, BlamedDenial, Change, blame_of, message_fields
 from pratique_frontdoor.blame.fields import ABSENT, Absent
 from pratique_frontdoor.chain.decisions import Decision
 from pratique_frontdoor.chain.message_fields import Cause
+from pratique_frontdoor.recording.redaction import concerns_secret
 
 _CHANGE_SIGNS = {"add": "+", "remove": "-", "replace": "~"}
 
@@ -20,7 +21,7 @@ _CHANGE_SIGNS = {"add": "+", "remove": "-", "replace": "~"}
 def blame_lines(review: Review, decision: Decision, writer: StepWriter, palette: Palette) -> Iterator[str]:
     """List the step behind each change and each denied field; nothing if there are neither."""
     blame = blame_of(decision, review.object_document.data)
-    secret = is_secret(review.object_document.data)
+    secret = concerns_secret(review)
     changes = [change for change in blame.changes if not _goes_without_saying(change, decision)]
     if changes:
         yield INDENT + palette.paint("who changed it:", "bold")

@@ -16,6 +16,8 @@ from pratique.apimachinery.patches import apply_patch
 from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.requests import Operation
 from pratique_cli.encoding import dump_yaml
+from pratique_cli.outputs import ReviewedDocument
+from pratique_frontdoor.recording.redaction import Masking, concerns_secret, is_secret
 
 ObjectPath: TypeAlias = tuple[Step, ...]
 """The path of a value: members by name, items by index."""
@@ -58,11 +60,6 @@ class ChangeTracker:
     def __init__(self, received: JSON) -> None:
         """Start with the object as received, which is not modified."""
         self._object = received
-
-    @property
-    def is_secret(self) -> bool:
-        """Whether to hide values, as ``kubectl diff`` does."""
-        return is_secret(self._object)
 
     def apply(self, operations: Iterable[JSONObject]) -> list[FieldChange]:
         """Apply JSON Patch operations, and list what they change; ``test`` changes nothing."""
@@ -125,11 +122,6 @@ def _replacement(path: ObjectPath, before: JSON, after: JSON) -> FieldChange:
     return FieldChange("~", path_text(path), before=_value_text(before), after=_value_text(after))
 
 
-def is_secret(value: JSON) -> bool:
-    """Whether an object is a core Secret."""
-    return (member(value, "apiVersion"), member(value, "kind")) == ("v1", "Secret")
-
-
 def path_text(path: ObjectPath) -> str:
     """Format a path as Kubernetes does: ``metadata.labels[example.com/app]``, ``spec.containers[0]``."""
     text = ""
@@ -149,9 +141,12 @@ _CONTEXT = 3
 """Lines of context around each change, as in diff and kubectl."""
 
 
-def difference(before: JSON, after: JSON) -> Iterator[str]:
-    """Compare two objects as sorted YAML, as a unified diff without its two header lines."""
-    if is_secret(before) and is_secret(after):
+def difference(before: JSON, after: JSON, *, in_secret: bool = False) -> Iterator[str]:
+    """Compare two objects as sorted YAML, as a unified diff without its two header lines.
+
+    The values of Secrets are hidden, as by ``kubectl diff``; ``in_secret``: even if they do not say what they are.
+    """
+    if in_secret or is_secret(before) or is_secret(after):
         before, after = _masked(before, after)
     lines = difflib.unified_diff(_lines(before), _lines(after), n=_CONTEXT, lineterm="")
     return itertools.islice(lines, 2, None)  # the first two lines name files
@@ -161,23 +156,29 @@ def _lines(value: JSON) -> list[str]:
     return dump_yaml(value, sort=True).splitlines() if value is not None else []
 
 
-def _masked(before: JSONObject, after: JSONObject) -> tuple[JSONObject, JSONObject]:
+def _masked(before: JSON, after: JSON) -> tuple[JSON, JSON]:
     """Hide the values of a Secret, but show which of them change."""
-    masked_before, masked_after = dict(before), dict(after)
+    redaction = Masking()
+    masked_before, masked_after = redaction.value(before), redaction.value(after)
     for field in ("data", "stringData"):
         old, new = _entries(before, field), _entries(after, field)
-        changed = {key for key in old.keys() & new.keys() if old[key] != new[key]}
-        _mask(masked_before, field, changed, " (before)")
-        _mask(masked_after, field, changed, " (after)")
+        for key in old.keys() & new.keys():
+            if old[key] != new[key]:
+                masked_before[field][key] += " (before)"
+                masked_after[field][key] += " (after)"
     return masked_before, masked_after
 
 
-def _mask(secret: JSONObject, field: str, changed: set[str], remark: str) -> None:
-    entries = _entries(secret, field)
-    if entries:
-        secret[field] = {key: "***" + remark * (key in changed) for key in entries}
-
-
-def _entries(secret: JSONObject, field: str) -> JSONObject:
-    entries = secret.get(field)
+def _entries(secret: JSON, field: str) -> JSONObject:
+    entries = member(secret, field)
     return entries if isinstance(entries, dict) else {}
+
+
+def without_secrets(reviewed: ReviewedDocument) -> ReviewedDocument:
+    """The same with the values of Secrets hidden in all that is said about them."""
+    review, decision = reviewed.review, reviewed.decision
+    if not concerns_secret(review):
+        return reviewed
+    redaction = Masking()
+    redaction.learn(review, decision)
+    return msgspec.structs.replace(reviewed, decision=redaction.decision(decision))

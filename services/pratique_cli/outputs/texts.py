@@ -18,6 +18,7 @@ from pratique_cli.reviews.expansions import Expansion, places, template_position
 from pratique_cli.terminal import Palette, printable
 from pratique_frontdoor.chain.decisions import OBJECT_VALIDATION, Decision, Step
 from pratique_frontdoor.chain.message_fields import causes
+from pratique_frontdoor.recording.redaction import concerns_secret
 
 _OUTCOME_STYLES: dict[StepOutcome, tuple[str, tuple[str, ...]]] = {
     StepOutcome.ALLOWED: ("✓", ("green",)),
@@ -42,14 +43,14 @@ class StepWriter:
         self._palette = palette
         self._verbose = verbose
 
-    def lines(self, steps: Sequence[Step], tracker: ChangeTracker) -> Iterator[str]:
-        """Write the steps in order; ``tracker`` follows the object through them."""
+    def lines(self, steps: Sequence[Step], tracker: ChangeTracker, *, secret: bool) -> Iterator[str]:
+        """Write the steps in order; ``tracker`` follows the object through them, and ``secret`` hides its values."""
         shown = [step for step in steps if self._verbose or not is_quiet(step)]
         width = max((len(step_name(step)) for step in shown), default=0)
         for step in steps:
             if step in shown:
                 yield self._line(step, width)
-                yield from self._details(step, tracker)
+                yield from self._details(step, tracker, secret=secret)
             else:
                 tracker.apply(step.patch)
         folded = [step for step in steps if step.outcome is StepOutcome.SKIPPED and step not in shown]
@@ -73,11 +74,10 @@ class StepWriter:
             remarks += [step.endpoint] if step.endpoint else []
         return f"  ({', '.join(map(printable, remarks))})" if remarks else ""
 
-    def _details(self, step: Step, tracker: ChangeTracker) -> Iterator[str]:
+    def _details(self, step: Step, tracker: ChangeTracker, *, secret: bool) -> Iterator[str]:
         if step.reason and step.outcome is not StepOutcome.SKIPPED:
             styles = _OUTCOME_STYLES[step.outcome][1]
             yield DETAIL + self._palette.paint(printable(step.reason), *styles)
-        secret = tracker.is_secret
         for change in tracker.apply(step.patch):
             yield self.change(change, secret=secret)
 
@@ -203,7 +203,9 @@ class TextOutput:
 
     def _body(self, review: Review, decision: Decision) -> Iterator[str]:
         yield from self._refusal(decision)
-        yield from self._steps.lines(decision.steps, ChangeTracker(review.object_document.data))
+        secret = concerns_secret(review)
+        tracker = ChangeTracker(review.object_document.data)
+        yield from self._steps.lines(decision.steps, tracker, secret=secret)
         yield from self._blame_lines(review, decision)
         yield from self._warnings(decision)
         if decision.patch and (decision.allowed or self._verbose):
@@ -211,7 +213,7 @@ class TextOutput:
             if not self._verbose:
                 before, after = _admission_change(before, decision)
             if before != after:
-                yield from self._difference(before, after)
+                yield from self._difference(before, after, secret=secret)
 
     def _blame_lines(self, review: Review, decision: Decision) -> Iterator[str]:
         if self._blame:
@@ -255,10 +257,10 @@ class TextOutput:
             for text in decision.warnings
         ]
 
-    def _difference(self, before: JSON, after: JSON) -> Iterator[str]:
+    def _difference(self, before: JSON, after: JSON, *, secret: bool) -> Iterator[str]:
         yield ""
         first = True
-        for line in difference(before, after):
+        for line in difference(before, after, in_secret=secret):
             if not line.startswith("@@"):
                 yield "    " + self._palette.paint(printable(line), *filter(None, [_style(line)]))
             elif not first:

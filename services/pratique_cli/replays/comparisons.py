@@ -14,13 +14,13 @@ from pratique.apimachinery.json_values import JSON, JSONObject, encode, member, 
 from pratique_cli.outputs.changes import ObjectPath, path_text
 from pratique_cli.outputs.findings import StepOrigin
 from pratique_cli.replays.recorded_reviews import REDACTED, ReplayedDecision
+from pratique_frontdoor.recording.redaction import MASK
 
 _COUNTING_CONTROLLERS = frozenset({"ResourceQuota", "EventRateLimit"})
 """Controllers whose decisions depend on earlier reviews."""
 _COUNTING_REASON = (
     "quotas and rates accumulate from review to review, but a replay decides each review independently"
 )
-_MASK = "***"
 
 
 class DifferenceKind(enum.StrEnum):
@@ -61,13 +61,21 @@ class DecisionComparer(msgspec.Struct, frozen=True):
     """Whether a controller may read a redacted field."""
 
     def compare(
-        self, before: ReplayedDecision, after: ReplayedDecision, redacted: Sequence[str]
+        self,
+        before: ReplayedDecision,
+        after: ReplayedDecision,
+        redacted: Sequence[str],
+        *,
+        in_secret: bool = False,
     ) -> list[Difference]:
-        """List the differences; ``redacted`` names the redacted fields of the review."""
+        """List the differences; ``redacted`` names the redacted fields of the review.
+
+        ``in_secret``: the review is one of Secrets, of which no new values are shown.
+        """
         found = _decision_differences(before, after)
         if before.allowed == after.allowed and not found:
             found = [
-                *(_object_differences(before, after) if after.allowed else ()),
+                *(_object_differences(before, after, in_secret=in_secret) if after.allowed else ()),
                 *_warning_differences(before, after),
                 *_annotation_differences(before, after),
             ]
@@ -131,7 +139,9 @@ def _same_text(before: str | None, after: str | None) -> bool:
     return re.fullmatch(".+?".join(literal), after, re.DOTALL) is not None
 
 
-def _object_differences(before: ReplayedDecision, after: ReplayedDecision) -> list[Difference]:
+def _object_differences(
+    before: ReplayedDecision, after: ReplayedDecision, *, in_secret: bool
+) -> list[Difference]:
     """List the differing fields, grouped by the step that changed them."""
     was, now = before.patches(), after.patches()
     changed = [origin for origin in dict.fromkeys([*was, *now]) if was.get(origin) != now.get(origin)]
@@ -142,13 +152,15 @@ def _object_differences(before: ReplayedDecision, after: ReplayedDecision) -> li
         path = _path(operation["path"])
         field = path_text(path)
         removed = None if operation["op"] == "add" else member(before.object, *path)
-        old[field], new[field] = _masked_values(before.object, removed, operation.get("value"))
+        added = operation.get("value")
+        old[field], new[field] = (_masked(removed), _masked(added)) if in_secret else (removed, added)
     return [Difference(DifferenceKind.OBJECT, origin, *values) for origin, values in by_origin.items()]
 
 
-def _masked_values(root: JSON, old: JSON, new: JSON) -> tuple[JSON, JSON]:
-    """Hide new values of a Secret; its recorded values are redacted already."""
-    return old, _MASK if new is not None and member(root, "kind") == "Secret" else new
+def _masked(value: JSON) -> JSON:
+    """Hide a value of a Secret, unless it was redacted when it was recorded."""
+    is_redacted = isinstance(value, str) and REDACTED.fullmatch(value)
+    return value if value is None or is_redacted else MASK
 
 
 def _changing_step(

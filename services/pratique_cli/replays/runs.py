@@ -32,6 +32,7 @@ from pratique_cli.reviews.inputs import read_inputs_with_progress
 from pratique_frontdoor.chain.decision_documents import to_document
 from pratique_frontdoor.chain.decisions import Decision
 from pratique_frontdoor.engines.engine import Engine
+from pratique_frontdoor.recording.redaction import concerns_secret
 
 
 class ReplayCluster:
@@ -173,7 +174,9 @@ class ReplayRun(msgspec.Struct, frozen=True, kw_only=True):
             problem = f"no decision within {self.timeout_seconds:g} s; --timeout allows more"
             self.report_problem(str(document.fault((), problem)))
             return
-        differences = self.comparer.compare(before, after, recorded.redacted)
+        differences = self.comparer.compare(
+            before, after, recorded.redacted, in_secret=concerns_secret(recorded.review)
+        )
         self.report.add(recorded, differences)
         if differences:
             self.output.write(recorded, differences)

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pratique.apimachinery.diff import identical
 from pratique.apimachinery.json_values import JSON, encode, json_type
 from pratique.apimachinery.statuses import Status
-from pratique_cli.outputs.changes import ObjectPath, difference, is_secret, path_text
+from pratique_cli.outputs.changes import ObjectPath, difference, path_text
 from pratique_cli.suites.cases import Expectation, ExpectationMismatch, ExpectedStep, ObservedDecision
 from pratique_frontdoor.chain.decisions import Step
+from pratique_frontdoor.recording.redaction import concerns_secret
 
 _MAX_SHOWN = 200
 """The most characters of a value to print; longer values are easier to read in the file."""
@@ -166,17 +167,17 @@ def _annotations(expected: Expectation, observed: ObservedDecision) -> Iterator[
 def _object(expected: Expectation, observed: ObservedDecision) -> Iterator[ExpectationMismatch]:
     got = observed.decision.object_document.data
     if expected.object is not None and not identical(expected.object, got):
-        lines = tuple(difference(expected.object, got))
+        lines = tuple(difference(expected.object, got, in_secret=concerns_secret(observed.review)))
         came = "none" if got is None else "another one"
         yield ExpectationMismatch((*expected.path, "object"), "the object that is written there", came, lines)
     if expected.contains is not None:
         path = (*expected.path, "contains")
-        yield from missing_parts(expected.contains, got, path, hidden=is_secret(got))
+        yield from missing_parts(expected.contains, got, path, hidden=concerns_secret(observed.review))
 
 
 def _patch(expected: Expectation, observed: ObservedDecision) -> Iterator[ExpectationMismatch]:
     patch = list(observed.decision.patch)
-    is_hidden = is_secret(observed.decision.object_document.data)
+    is_hidden = concerns_secret(observed.review)
     if expected.patch is not None and not identical(list(expected.patch), patch):
         lines = () if is_hidden else tuple(difference(list(expected.patch), patch))
         wanted, got = (_count_text(len(operations), "operation") for operations in (expected.patch, patch))
@@ -219,7 +220,7 @@ def _fixed_point(expected: Expectation, observed: ObservedDecision) -> Iterator[
                 path, "nothing to happen in a second mutating phase", _decision_text(repeated.status)
             )
     elif expected.fixed_point and not identical(before, after):
-        lines = tuple(difference(before, after))
+        lines = tuple(difference(before, after, in_secret=concerns_secret(observed.review)))
         yield ExpectationMismatch(path, "a second mutating phase to change nothing", "another object", lines)
     elif not expected.fixed_point and identical(before, after):
         yield ExpectationMismatch(path, "a second mutating phase to change the object", "it unchanged")

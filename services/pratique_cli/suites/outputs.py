@@ -17,6 +17,7 @@ from pratique_cli.suites.coverage import Coverage, CoverageEntry, coverage_lines
 from pratique_cli.suites.running import SuiteOutput
 from pratique_cli.terminal import Palette, palette_for, printable
 from pratique_frontdoor.chain.decision_documents import to_document
+from pratique_frontdoor.recording.redaction import concerns_secret
 
 
 def result_document(result: CaseResult) -> JSONObject:
@@ -161,8 +162,9 @@ class SuiteTextOutput:
         """Write one case; standard error reports why a case could not run."""
         lines = [self._headline(result)]
         if self._verbose and result.observed is not None:
-            received = ChangeTracker(result.observed.review.object_document.data)
-            lines += self._steps.lines(result.observed.decision.steps, received)
+            review = result.observed.review
+            received, secret = ChangeTracker(review.object_document.data), concerns_secret(review)
+            lines += self._steps.lines(result.observed.decision.steps, received, secret=secret)
         for mismatch in result.mismatches:
             lines += self._mismatch(result, mismatch)
         self._stream.write("\n".join([*lines, ""]))

@@ -17,7 +17,7 @@ from pratique.admission.reviews import Call
 from support import webhook_servers
 from support.controller_packages import lay_out
 from support.observed_stacks import ObservedStack, observed_stack
-from support.secret_markers import CONFIGURED, NAMED, canary, found_in, planted, review, update
+from support.secret_markers import CONFIGURED, NAMED, canary, found_in, nameless, planted, review, update
 from support.services.reviews import review_of
 from support.services.servers import MUTATOR, VALIDATOR, Kind
 from support.trace_collectors import collecting_over_http
@@ -245,6 +245,7 @@ def _ask_everything(stack: ObservedStack, seen: Seen) -> None:
                 ("pod", review(mode)),
                 ("secret", review(mode, "secrets")),
                 ("update", update(mode)),
+                ("secret without a kind", nameless(mode)),
             ):
                 if timeout and what != "pod":
                     continue

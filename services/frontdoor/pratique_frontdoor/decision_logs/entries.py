@@ -17,7 +17,7 @@ from pratique_frontdoor.chain.decisions import Decision
 from pratique_frontdoor.chain.message_fields import REFUSING
 from pratique_frontdoor.http.codecs import ReceivedReview
 from pratique_frontdoor.recording.recorders import objects_size
-from pratique_frontdoor.recording.redaction import Redaction
+from pratique_frontdoor.recording.redaction import Redaction, concerns_secret
 
 if TYPE_CHECKING:
     from starlette.types import Scope
@@ -118,7 +118,7 @@ class EntryWriter:
             found |= {"code": decision.status.code, "reason": decision.status.reason}
             if observation.size <= self.max_review_bytes and not observation.has_dropped_objects:
                 found["message"] = shortened(
-                    _redacted_message(decision.status.message, review, self.redaction_key)
+                    _redacted_message(decision.status.message, review, decision, self.redaction_key)
                 )
             denying = [step for step in decision.steps if step.outcome in REFUSING]
             found["deniedBy"] = [
@@ -187,12 +187,12 @@ def _request(review: Review) -> JSONObject:
     return found | {"dryRun": True} if review.dry_run else found
 
 
-def _redacted_message(message: str, review: Review, key: bytes) -> str:
+def _redacted_message(message: str, review: Review, decision: Decision, key: bytes) -> str:
+    """Return a message without what the review has in a Secret, or any step has put there."""
     if not message:
         return message
-    redaction = Redaction(key)
-    for value in (review.object, review.old_object, review.options):
-        redaction.value(value)
+    redaction = Redaction(key, in_secret=concerns_secret(review))
+    redaction.learn(review, decision)
     redacted = redaction.redact_texts(message)
     return redacted if isinstance(redacted, str) else ""
 

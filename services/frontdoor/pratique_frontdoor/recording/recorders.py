@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 from pratique.admission.controllers import Phase
 from pratique.admission.reviews import Review
 from pratique.apimachinery.errors import ConfigurationError, InputError
-from pratique.apimachinery.json_values import JSON, JSONObject, encode
+from pratique.apimachinery.json_values import JSONObject, encode
 from pratique.apimachinery.manifest_files import list_files
 from pratique.apimachinery.requests import UserInfo
 from pratique.telemetry.reloading_files import Fingerprint, fingerprint
@@ -26,7 +26,7 @@ from pratique_frontdoor.chain import decision_documents
 from pratique_frontdoor.chain.decisions import Decision
 from pratique_frontdoor.http.codecs import ReceivedReview
 from pratique_frontdoor.recording.files import RotatedFile
-from pratique_frontdoor.recording.redaction import Redaction
+from pratique_frontdoor.recording.redaction import Redaction, concerns_secret
 from pratique_frontdoor.settings import FrontDoorSettings
 
 _LOOK_INTERVAL_SECONDS = 1.0
@@ -108,8 +108,8 @@ class LineWriter:
 
     def write(self, entry: RecordedDecision, configuration: str) -> bytes:
         """Return a line; ``configuration`` identifies the configuration of the decision."""
-        redaction = Redaction(self.key)
         omitted = entry.size if entry.size > self.max_review_bytes else 0
+        redaction = Redaction(self.key, in_secret=not omitted and concerns_secret(entry.received.review))
         line: JSONObject = {
             "time": dt.datetime.fromtimestamp(entry.time, tz=dt.UTC).isoformat().replace("+00:00", "Z"),
             "path": entry.path,
@@ -160,71 +160,46 @@ def _user(user: UserInfo, redaction: Redaction) -> JSONObject:
 
 def _decision(entry: RecordedDecision, redaction: Redaction, *, whole: bool) -> JSONObject:
     """Return the decision document without its object, which is that of the review with the patch applied."""
-    document = decision_documents.to_document(entry.decision)
-    del document["object"], document["expanded"]
-    objects = [entry.received.review.object, entry.decision.object_document.data] if whole else []
-    document["patch"] = redaction.patch(document["patch"], objects) if whole else []
-    steps = [
-        {**step, "patch": redaction.patch(step["patch"], objects) if whole else []}
-        | _redacted_shadow(step, redaction, objects, whole=whole)
-        for step in document["steps"]
-    ]
     if not whole:
-        # Without searching the object, its values cannot be recognized in messages.
-        return _without_texts(document, steps)
-    document["steps"] = [{**step, "reason": redaction.redact_texts(step["reason"])} for step in steps]
-    document["status"] = _redacted_status(document["status"], redaction)
-    document["warnings"] = redaction.redact_texts(document["warnings"])
-    document["auditAnnotations"] = _redacted_annotations(document["auditAnnotations"], redaction)
-    return document
+        return _without_texts(decision_documents.to_document(entry.decision))
+    objects = [entry.received.review.object, entry.decision.object_document.data]
+    if entry.decision.patch:
+        redaction.value(objects[-1])  # for what is quoted from it
+    # Texts may quote what any step has put into the object.
+    patch, *patches = [
+        redaction.patch(operations, objects)
+        for operations in (entry.decision.patch, *(step.patch for step in entry.decision.steps))
+    ]
+    shadows = [
+        step.shadow and {"patch": redaction.patch(step.shadow.patch, objects)}
+        for step in entry.decision.steps
+    ]
+    document = decision_documents.to_document(redaction.decision(entry.decision))
+    del document["object"], document["expanded"]
+    steps = [
+        {**step, "patch": own} | ({"shadow": step["shadow"] | shadow} if shadow else {})
+        for step, own, shadow in zip(document["steps"], patches, shadows, strict=True)
+    ]
+    return {**document, "patch": patch, "steps": steps}
 
 
-def _redacted_shadow(
-    step: JSONObject, redaction: Redaction, objects: Sequence[JSON], *, whole: bool
-) -> JSONObject:
-    """Return what a step in shadow would have done; nothing for other steps."""
-    shadow = step.get("shadow")
-    if shadow is None:
-        return {}
-    return {"shadow": {**shadow, "patch": redaction.patch(shadow["patch"], objects) if whole else []}}
-
-
-def _redacted_status(status: JSON, redaction: Redaction) -> JSON:
-    if status is None:
-        return None
-    redacted: JSONObject = {**status, "message": redaction.redact_texts(status.get("message", ""))}
-    causes = status.get("details", {}).get("causes")
-    if causes:
-        redacted["details"] = {
-            **status["details"],
-            "causes": [_redacted_cause(cause, redaction) for cause in causes],
-        }
-    return redacted
-
-
-def _redacted_cause(cause: JSONObject, redaction: Redaction) -> JSONObject:
-    return {
-        name: redaction.redact_texts(text) if name in ("message", "field") else text
-        for name, text in cause.items()
-    }
-
-
-def _redacted_annotations(annotations: JSONObject, redaction: Redaction) -> JSONObject:
-    return {
-        redaction.redact_texts(name): redaction.redact_texts(value) for name, value in annotations.items()
-    }
-
-
-def _without_texts(document: JSONObject, steps: Sequence[JSONObject]) -> JSONObject:
+def _without_texts(document: JSONObject) -> JSONObject:
+    """Return what needs no object: without searching that, its values cannot be recognized in messages and patches."""
     status = document["status"]
+    steps = [_without_patch(step) | {"reason": ""} for step in document["steps"]]
     return {
         "uid": document["uid"],
         "allowed": document["allowed"],
         "status": None
         if status is None
         else {"code": status.get("code", 0), "reason": status.get("reason", "")},
-        "steps": [{**step, "reason": ""} for step in steps],
+        "steps": steps,
     }
+
+
+def _without_patch(step: JSONObject) -> JSONObject:
+    shadow = {"shadow": {**step["shadow"], "patch": []}} if "shadow" in step else {}
+    return {**step, "patch": []} | shadow
 
 
 _log = logging.getLogger(__name__)

@@ -8,15 +8,22 @@ import enum
 import functools
 import hashlib
 import hmac
+import json
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
 
 from pratique.apimachinery.go_formats import is_index
 from pratique.apimachinery.json_values import JSON, JSONObject, decode, encode, go_json, unescape
 from pratique.apimachinery.patterns import pattern
-from pratique.apimachinery.statuses import go_quoted
+from pratique.apimachinery.statuses import Status, StatusCause, go_quoted
+
+if TYPE_CHECKING:
+    from pratique.admission.reviews import Review
+    from pratique_frontdoor.chain.decisions import Decision
 
 Path: TypeAlias = tuple[str | int, ...]
 """The path of a value: members by name, items by index."""
@@ -88,9 +95,24 @@ def _repeats_object(text: str) -> bool:
     return text.lstrip().startswith("{") and '"kind"' in text and '"apiVersion"' in text
 
 
+_SECRET_KINDS = frozenset({"Secret", "SecretList"})
+
+
 def is_secret(value: object) -> bool:
-    """Return whether a value is a Secret."""
-    return isinstance(value, dict) and value.get("kind") == "Secret"
+    """Return whether a value says that it is a Secret, or a list of Secrets."""
+    return isinstance(value, dict) and value.get("kind") in _SECRET_KINDS
+
+
+def concerns_secret(review: Review) -> bool:
+    """Return whether a review is one of Secrets by its kind, its resource or its objects, whatever the others say."""
+    return (
+        review.kind.kind in _SECRET_KINDS
+        or review.resource.resource == "secrets"
+        or (review.request_kind is not None and review.request_kind.kind in _SECRET_KINDS)
+        or (review.request_resource is not None and review.request_resource.resource == "secrets")
+        or is_secret(review.object)
+        or is_secret(review.old_object)
+    )
 
 
 _KEY = r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\Z)"
@@ -140,9 +162,11 @@ def _looks_random(text: str) -> bool:
 
 
 def decoded(text: str) -> str | None:
-    """Decode base64 to text; None if it is not base64."""
+    """Decode base64 to text; None if it is not base64. Go ignores line breaks in it."""
     try:
-        return base64.b64decode(text, validate=True).decode("utf-8", "surrogateescape")
+        return base64.b64decode(text.replace("\n", "").replace("\r", ""), validate=True).decode(
+            "utf-8", "surrogateescape"
+        )
     except (binascii.Error, ValueError):
         return None
 
@@ -150,6 +174,8 @@ def decoded(text: str) -> str | None:
 PREFIX = "redacted:"
 """The prefix of every replacement."""
 
+MASK = "***"
+"""The replacement where people read."""
 _DIGITS = 12  # 48 bits: two of a million secrets are alike in one of 500 recordings
 _MIN_QUOTED_LENGTH = 4
 """The shortest secret that is looked for in other texts: shorter ones are part of many words."""
@@ -159,6 +185,9 @@ _SHORT_LENGTH = 1024
 """Characters of a text whose search yields to reviews."""
 _MAX_SEARCHED_LENGTH = 32 * 1024
 """Characters of a text that is searched: reviews wait 2 ms meanwhile, and 30 ms in the worst case."""
+_MAX_COMPARISONS = 2_000_000
+"""Secrets of a review times the texts, each KiB of them, in which they are looked for: 0.2 s of this thread. What is
+left then is replaced as a whole."""
 _YIELD_INTERVAL = 64
 """Objects and arrays processed, in about 50 µs, before yielding to reviews: otherwise the interpreter would make them
 wait for 5 ms."""
@@ -167,14 +196,29 @@ wait for 5 ms."""
 class Redaction:
     """Replaces the secrets of one review, and remembers them to find them in messages about it."""
 
-    def __init__(self, key: bytes) -> None:
-        """Derive replacements with ``key``."""
+    def __init__(self, key: bytes, *, in_secret: bool = False) -> None:
+        """Derive replacements with ``key``; ``in_secret``: all objects are Secrets, even if they do not say so."""
         self._key = key
+        self._in_secret = in_secret
         self._known: dict[str, str] = {}
+        self._comparisons_left = _MAX_COMPARISONS
         self._values_seen = 0
+
+    def learn(self, review: Review, decision: Decision) -> None:
+        """Find the secrets of a review: as received, as it was left, and as any step changed it."""
+        objects = (review.object, review.old_object, decision.object_document.data)
+        for value in (*objects, review.options):
+            self.value(value)
+        for values in review.user.extra.values():
+            self.texts(values)
+        for step in decision.steps:
+            self.patch(step.patch, objects)
+            if step.shadow is not None:
+                self.patch(step.shadow.patch, objects)
 
     def value(self, value: JSON, path: Path = (), *, in_secret: bool = False) -> JSON:
         """Replace the secrets of a value at ``path``; ``in_secret``: within a Secret."""
+        in_secret = in_secret or self._in_secret
         found = SecretKind.OPEN if value in (None, "") else secret_kind(path, value, in_secret=in_secret)
         if found is not SecretKind.OPEN:
             return self._replace_whole(value, found)
@@ -192,6 +236,28 @@ class Redaction:
             name: self.value(member, (*path, name), in_secret=in_secret) for name, member in value.items()
         }
 
+    def decision(self, decision: Decision) -> Decision:
+        """Replace, in all texts of a decision, the secrets found before and what looks like a secret."""
+        steps = [msgspec.structs.replace(step, reason=self._message(step.reason)) for step in decision.steps]
+        annotations = decision.audit_annotations.items()
+        return msgspec.structs.replace(
+            decision,
+            status=decision.status and self._status(decision.status),
+            warnings=tuple(map(self._message, decision.warnings)),
+            audit_annotations={self._message(name): self._message(value) for name, value in annotations},
+            steps=tuple(steps),
+        )
+
+    def _status(self, status: Status) -> Status:
+        details = status.details
+        if details is not None and details.causes:
+            details = msgspec.structs.replace(details, causes=tuple(map(self._cause, details.causes)))
+        return msgspec.structs.replace(status, message=self._message(status.message), details=details)
+
+    def _cause(self, cause: StatusCause) -> StatusCause:
+        message, field = self._message(cause.message), self._message(cause.field)
+        return msgspec.structs.replace(cause, message=message, field=field)
+
     def texts(self, texts: Iterable[str]) -> list[str]:
         """Replace every text."""
         return [self._remember(text, self._replacement(text)) if text else text for text in texts]
@@ -203,7 +269,7 @@ class Redaction:
     def redact_texts(self, value: JSON) -> JSON:
         """Replace, in all texts of a value, the secrets found before and what looks like a secret."""
         if isinstance(value, str):
-            return self._redact_message(value)
+            return self._message(value)
         if isinstance(value, list):
             return [self.redact_texts(item) for item in value]
         if isinstance(value, dict):
@@ -218,7 +284,14 @@ class Redaction:
         value = self.value(operation["value"], path, in_secret=in_secret)
         return {**operation, "value": self.redact_texts(value)}
 
-    def _redact_message(self, text: str) -> str:
+    def _message(self, text: str) -> str:
+        """Replace secrets in a text; replace all of it where there were too many to look for."""
+        if not text:
+            return text
+        self._comparisons_left -= len(self._known) * (1 + len(text) // 1024)
+        if self._comparisons_left < 0 or len(text) > _MAX_SEARCHED_LENGTH:
+            return self._replacement(text)
+        self._yield_to_reviews()
         for secret in sorted((secret for secret in self._known if secret in text), key=len, reverse=True):
             text = text.replace(secret, self._known[secret])
         return self._replace_in_text(text)
@@ -235,10 +308,15 @@ class Redaction:
     def _replace_whole(self, value: JSON, place: SecretKind) -> str:
         text = value if isinstance(value, str) else encode(value).decode()
         if place is SecretKind.BASE64:
-            return self._replace_found(text, True)
+            replacement = self._replace_found(text, True)
+        else:
+            replacement = self._remember(text, self._replacement(text))
+            self._remember_encoded(text, replacement)
         if place is SecretKind.OBJECT:
             self._remember_object(text)
-        return self._remember(text, self._replacement(text))
+        for part in _texts_in(value) if not isinstance(value, str) else ():
+            self._remember(part, self._replacement(part))
+        return replacement
 
     def _remember_object(self, text: str) -> None:
         """Remember the secrets of an object that is repeated in a text."""
@@ -251,11 +329,17 @@ class Redaction:
         plain = decoded(text) if is_base64 else None
         if plain is None:
             replacement = self._replacement(text)
-            return self._remember(
-                text, base64.b64encode(replacement.encode()).decode() if is_base64 else replacement
-            )
+            return self._remember(text, self._encoded(replacement) if is_base64 else replacement)
         replacement = self._remember(plain, self._replacement(plain))
-        return self._remember(text, base64.b64encode(replacement.encode()).decode())
+        return self._remember(text, self._remember_encoded(plain, replacement))
+
+    def _remember_encoded(self, text: str, replacement: str) -> str:
+        """Remember the base64 of a secret, which an API server makes of ``stringData``; return its replacement."""
+        encoded = base64.b64encode(text.encode("utf-8", "surrogateescape")).decode()
+        return self._remember(encoded, self._encoded(replacement))
+
+    def _encoded(self, replacement: str) -> str:
+        return base64.b64encode(replacement.encode()).decode()
 
     def _replacement(self, text: str) -> str:
         if text.startswith(PREFIX):
@@ -268,9 +352,7 @@ class Redaction:
         for part in (text, *(text.splitlines() if "\n" in text else ())):
             if len(part) >= _MIN_QUOTED_LENGTH:
                 self._known.setdefault(part, replacement)
-                for quoted in (
-                    () if part.isalnum() else (go_quoted(part), _json_string(part), go_json(_encodable(part)))
-                ):
+                for quoted in () if part.isalnum() and part.isascii() else _quoted_forms(part):
                     self._known.setdefault(quoted[1:-1], replacement)
         return replacement
 
@@ -280,13 +362,38 @@ class Redaction:
             time.sleep(0)
 
 
+class Masking(Redaction):
+    """Replaces secrets by asterisks, for people."""
+
+    def __init__(self) -> None:
+        """All objects are Secrets."""
+        super().__init__(b"", in_secret=True)
+
+    def _replacement(self, text: str) -> str:  # noqa: ARG002 - all texts look the same
+        return MASK
+
+    def _encoded(self, replacement: str) -> str:
+        return replacement
+
+
+def _texts_in(value: JSON) -> Iterator[str]:
+    """The strings of a value that is a secret as a whole."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _texts_in(item)
+
+
 def _encodable(text: str) -> str:
     """Return a text that can be encoded, even if it was decoded from invalid bytes."""
     return text.encode("utf-8", "replace").decode()
 
 
-def _json_string(text: str) -> str:
-    return encode(_encodable(text)).decode()
+def _quoted_forms(text: str) -> Iterator[str]:
+    """Write a text as a string in Go, and in JSON as several programs do."""
+    encodable = _encodable(text)
+    yield from (go_quoted(text), encode(encodable).decode(), go_json(encodable), json.dumps(encodable))
 
 
 def _step(written: str) -> str | int:
