@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -201,12 +202,35 @@ def test_an_assumed_namespace_brings_no_account(pratique: Program, files: Path) 
     assert pratique("review", *flags, "namespaces,serviceaccounts", stdin=BAD).returncode == 0
 
 
-def test_what_the_repository_offers_reads_certificates() -> None:
+HOOKS = {hook["id"]: hook for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())}
+
+
+def action_step(name: str) -> str:
+    """The script of a step of the action."""
     action = yaml.safe_load((ROOT / "action.yml").read_text())
-    hooks = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
-    (install,) = (step["run"] for step in action["runs"]["steps"] if step.get("name") == "Install")
-    assert '"${ACTION_PATH}[certificates]"' in install
-    assert all("cryptography" in hook["additional_dependencies"] for hook in hooks)
+    (step,) = (step for step in action["runs"]["steps"] if step.get("name") == name)
+    return str(step["run"])
+
+
+def test_the_action_and_the_hooks_install_what_is_locked_and_nothing_else() -> None:
+    assert action_step("Install") == '"$ACTION_PATH/scripts/install_locked.sh" "$RUNNER_TEMP/pratique"\n'
+    assert "pip" not in action_step("Review")
+    for hook in HOOKS.values():
+        assert (hook["language"], "additional_dependencies" in hook) == ("script", False)
+    script = (ROOT / "scripts" / "pre_commit_hook.sh").read_text()
+    assert ("pip" in script, '"$root/scripts/install_locked.sh"' in script) == (False, True)
+    installing = (ROOT / "scripts" / "install_locked.sh").read_text()
+    assert re.findall(r"pip install (.+)", installing) == [
+        '--require-hashes --requirement "$root/scripts/requirements/offline.txt"',
+        '--no-deps --no-build-isolation "$root"',
+    ]
+
+
+def test_actions_that_the_action_uses_are_named_by_their_commits() -> None:
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    used = [step["uses"] for step in action["runs"]["steps"] if "uses" in step]
+    assert used
+    assert all(re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", name) for name in used)
 
 
 def test_the_action_runs_python_without_the_modules_of_the_repository() -> None:
@@ -215,25 +239,104 @@ def test_the_action_runs_python_without_the_modules_of_the_repository() -> None:
     assert re.findall(r"\bpython (?!-I )", scripts) == []
 
 
-@pytest.mark.parametrize(("given", "code"), [("good.yaml", 0), ("--pod-security baseline 'deep/er'", 1)])
-def test_the_action_reviews_with_its_arguments(files: Path, given: str, code: int) -> None:
-    action = yaml.safe_load((ROOT / "action.yml").read_text())
-    (step,) = (step for step in action["runs"]["steps"] if step.get("name") == "Review")
-    (files / "shlex.py").write_text("raise SystemExit('ran a module of the reviewed repository')")
+def run_action(files: Path, *, args: str = "", more: str = "") -> subprocess.CompletedProcess[str]:
+    """Run the review of the action, with its inputs ``args`` and ``files``."""
     (files / "temp" / "pratique").mkdir(parents=True)
     (files / "temp" / "pratique" / "bin").symlink_to(PROGRAM.parent)
     variables = {
         "PATH": f"{PROGRAM.parent}{os.pathsep}{os.environ['PATH']}",
         "RUNNER_TEMP": str(files / "temp"),
         "GITHUB_ACTIONS": "true",
-        "ARGS": given,
+        "ARGS": args,
+        "FILES": more,
         "SARIF": "log.sarif",
     }
-    command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
-    ran = subprocess.run(command, cwd=files, env=variables, capture_output=True, text=True, check=False)
+    command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", action_step("Review")]
+    return subprocess.run(command, cwd=files, env=variables, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("given", "more", "code"),
+    [
+        ("good.yaml", "", 0),
+        ("--pod-security baseline 'deep/er'", "", 1),
+        ("--pod-security baseline", "good.yaml\n\ndeep/er/bad.yaml\n", 1),
+        ("", "good.yaml", 0),
+    ],
+)
+def test_the_action_reviews_with_its_arguments(files: Path, given: str, more: str, code: int) -> None:
+    (files / "shlex.py").write_text("raise SystemExit('ran a module of the reviewed repository')")
+    ran = run_action(files, args=given, more=more)
     assert (ran.returncode, ran.stderr) == (code, "")
     assert ("::error file=deep/er/bad.yaml,line=5," in ran.stdout) == bool(code)
     assert len(places(json.loads((files / "log.sarif").read_text()))) == code
+
+
+def test_the_action_reviews_the_folder_unless_it_is_told_what(tmp_path: Path) -> None:
+    (tmp_path / "good.yaml").write_text(GOOD)
+    ran = run_action(tmp_path)
+    assert (ran.returncode, ran.stdout) == (
+        0,
+        "✓ admitted  ConfigMap default/settings  (good.yaml:1)\n1 reviewed, 1 admitted, 0 denied\n",
+    )
+
+
+LIKE_FLAGS = (
+    "--pod-security=privileged",
+    "--pod-security=privileged.yaml",
+    "-ojson=written.yaml",
+    "-ojson=/deep/written.yaml",
+    "--admission-control=NamespaceLifecycle.yaml",
+    "--config=policies.yaml",
+    "--help.yaml",
+    "--help",
+    "-q.yaml",
+)
+"""Names of files in a repository: whoever sends a change chooses them."""
+
+
+def write_names_like_flags(folder: Path) -> list[Path]:
+    """Write a bad manifest in a file of each name, and list all files."""
+    for name in LIKE_FLAGS:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(BAD)
+    return sorted(folder.rglob("*"))
+
+
+def test_the_action_takes_no_file_for_a_flag(tmp_path: Path) -> None:
+    before = write_names_like_flags(tmp_path)
+    ran = run_action(tmp_path, args="--pod-security baseline", more="\n".join(LIKE_FLAGS))
+    assert (ran.returncode, ran.stderr) == (1, "")
+    number = len(LIKE_FLAGS)
+    assert ran.stdout.endswith(f"{number} reviewed, 0 admitted, {number} denied\n")
+    made = {path.name for path in set(tmp_path.rglob("*")) - set(before)}
+    assert made == {"temp", "pratique", "bin", "log.sarif"}
+
+
+def run_hook(
+    folder: Path, hook: str, *names: str, args: list[str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a hook as pre-commit does, from a copy of the repository that has been installed."""
+    copy = folder.parent / "copy"
+    environment = copy / ".pre-commit-environment"
+    if not copy.exists():
+        (copy / "scripts").mkdir(parents=True)
+        shutil.copy(ROOT / "scripts" / "pre_commit_hook.sh", copy / "scripts")
+        environment.mkdir()
+        (environment / "bin").symlink_to(PROGRAM.parent)
+        (environment / "installed").touch()
+    program, *entry = shlex.split(HOOKS[hook]["entry"])
+    command = [copy / program, *entry, *(HOOKS[hook]["args"] if args is None else args), *names]
+    variables = {"PATH": os.environ["PATH"]}
+    return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """The folder that is committed to."""
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    return folder
 
 
 @pytest.mark.parametrize(
@@ -248,12 +351,28 @@ def test_the_action_reviews_with_its_arguments(files: Path, given: str, code: in
         ("pratique-check", "wrong.yaml", 2),
     ],
 )
-def test_the_hooks_run_on_files(pratique: Program, files: Path, hook: str, file: str, code: int) -> None:
-    hooks = {entry["id"]: entry for entry in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())}
-    policies = ROOT / "examples" / "04-cel-policies" / "policies.yaml"
-    (files / "policy.yaml").write_text(policies.read_text())
-    (files / "wrong.yaml").write_text(policies.read_text().replace("validations:", "validation:"))
-    (files / "broken.yaml").write_text("kind: Podd\napiVersion: v1\n")
-    program, *arguments = shlex.split(hooks[hook]["entry"])
-    assert program == "pratique"
-    assert pratique(*arguments, *file.split()).returncode == code
+def test_the_hooks_run_on_files(repository: Path, hook: str, file: str, code: int) -> None:
+    policies = (ROOT / "examples" / "04-cel-policies" / "policies.yaml").read_text()
+    (repository / "good.yaml").write_text(GOOD)
+    (repository / "policy.yaml").write_text(policies)
+    (repository / "wrong.yaml").write_text(policies.replace("validations:", "validation:"))
+    (repository / "broken.yaml").write_text("kind: Podd\napiVersion: v1\n")
+    assert run_hook(repository, hook, *file.split()).returncode == code
+
+
+def test_a_hook_takes_no_file_for_a_flag(repository: Path) -> None:
+    before = write_names_like_flags(repository)
+    ran = run_hook(repository, "pratique-review", *LIKE_FLAGS, args=["--pod-security", "baseline", "--"])
+    assert (ran.returncode, ran.stderr) == (1, "")
+    assert ran.stdout.count("403 Forbidden") == len(LIKE_FLAGS)
+    assert run_hook(repository, "pratique-check", *LIKE_FLAGS).returncode == 0
+    assert sorted(repository.rglob("*")) == before
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_a_hook_whose_own_args_do_not_end_the_flags_refuses_to_run(repository: Path, hook: str) -> None:
+    (repository / "good.yaml").write_text(GOOD)
+    ran = run_hook(repository, hook, "good.yaml", args=["--release", "1.36"])
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "so that no file is taken for a flag: args: [..., --]" in ran.stderr
+    assert HOOKS[hook]["args"] == ["--"]

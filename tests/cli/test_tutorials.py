@@ -30,7 +30,7 @@ def test_a_ci_user_gets_from_a_denial_to_a_pipeline(tmp_path: Path) -> None:
     reviewed, code = commands[-2:]
     assert (reviewed, code) == (f"pratique review {arguments}", "echo $?")
     review, check = hooks(tmp_path / "reader" / ".pre-commit-config.yaml")
-    assert [*review["args"], "manifests"] == arguments.split()
+    assert [*review["args"], "manifests"] == [*arguments.split()[:-1], "--", "manifests"]
     assert (review["files"], check["files"]) == ("^manifests/", "^policies/")
 
 

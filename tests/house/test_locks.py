@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-LOCKS = ["run", "build", "dev", "fuzz", "flame", "mutants"]
+LOCKS = ["run", "build", "dev", "offline", "fuzz", "flame", "mutants"]
 PIN = re.compile(r"^([a-z0-9.-]+)==([^\s;\\]+)", re.MULTILINE)
 
 
@@ -39,7 +39,7 @@ def test_every_pin_has_hashes(name: str, root: Path) -> None:
     assert all(re.search(r"--hash=sha256:[0-9a-f]{64}", entry) for entry in entries)
 
 
-@pytest.mark.parametrize(("small", "large"), [("run", "build"), ("build", "dev")])
+@pytest.mark.parametrize(("small", "large"), [("run", "build"), ("build", "dev"), ("offline", "build")])
 def test_the_locks_agree(small: str, large: str, root: Path) -> None:
     assert pins(root, small).items() <= pins(root, large).items()
 
@@ -54,6 +54,8 @@ def test_every_dependency_is_locked(root: Path) -> None:
     )  # no service needs it, and no image holds it
     assert set().union(*optional.values()) <= pins(root, "run").keys()
     run = required(declared["project"]["dependencies"])
+    offline = run | optional["certificates"] | required(groups["build"])
+    assert offline <= pins(root, "offline").keys()
     assert run <= pins(root, "run").keys()
     assert run | required(groups["build"]) <= pins(root, "build").keys()
     # what has no wheels but for some machines, or that few want, is in a lock of its own
