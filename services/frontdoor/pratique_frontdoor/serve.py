@@ -14,6 +14,7 @@ from pratique.processes.allocator import keep_freed_memory_beside_connections
 from pratique.processes.garbage_collection import freeze_loaded
 from pratique.processes.thread_pool import set_switch_interval
 from pratique.telemetry.logs import configure_logging, log_loop_error
+from pratique.telemetry.loop_watchdog import LoopWatchdog
 from pratique.telemetry.tracing import open_tracing
 from pratique_frontdoor.engines.engine import Engine, open_remote
 from pratique_frontdoor.http.app import build_app
@@ -52,10 +53,13 @@ async def serve(
             from pratique_frontdoor.decision_logs.writers import open_decision_log  # noqa: PLC0415 - likewise
 
             decision_log = open_decision_log(settings)
-        app = build_app(engine, settings, recorder, tracing, decision_log, live=live)
-        server = FrontDoorServer(app, settings, announce)
-        freeze_loaded()
-        await server.serve()
+        with LoopWatchdog() as watchdog:
+            app = build_app(
+                engine, settings, recorder, tracing, decision_log, live=live, collectors=[watchdog]
+            )
+            server = FrontDoorServer(app, settings, announce)
+            freeze_loaded()
+            await server.serve()
     finally:
         if recorder is not None:
             recorder.close()

@@ -156,8 +156,8 @@ class ServiceMetrics:
         asyncio.get_running_loop().call_soon(self._controllers.observe, outcomes)
 
     @contextlib.contextmanager
-    def served(self, settings: ServerSettings, server: RpcServer) -> Iterator[None]:
-        """Serve ``GET /metrics`` until the context ends.
+    def served(self, settings: ServerSettings, server: RpcServer, *others: Collector) -> Iterator[None]:
+        """Serve ``GET /metrics``, with the metrics of ``others``, until the context ends.
 
         Raises:
             ConfigurationError: the server cannot listen on the address.
@@ -168,7 +168,8 @@ class ServiceMetrics:
 
         registry = create_registry()
         certificates = () if server.tls is None else server.tls.files
-        for collector in (*self.collectors, late_reviews_metric(), CertificateCollector(certificates)):
+        shown = (*self.collectors, *others, late_reviews_metric(), CertificateCollector(certificates))
+        for collector in shown:
             registry.register(collector)
         metrics_server = MetricsServer(registry, settings.metrics_host, settings.metrics_port or 0)
         _log.info("metrics are served", extra={"address": metrics_server.address})

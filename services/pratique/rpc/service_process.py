@@ -19,6 +19,7 @@ from pratique.processes.thread_pool import set_switch_interval
 from pratique.rpc.metrics import ServiceMetrics
 from pratique.rpc.servers import MethodWrapper, RpcServer, RpcService, ServerSettings
 from pratique.telemetry.logs import configure_logging, log_loop_error
+from pratique.telemetry.loop_watchdog import LoopWatchdog
 from pratique.telemetry.tracing import open_tracing
 
 if TYPE_CHECKING:
@@ -50,8 +51,9 @@ async def run_server(
             stack.callback(tracing.close)
             wrappers.append(_call_traces(tracing))
         server = RpcServer(services, settings, wrappers)
+        watchdog = stack.enter_context(LoopWatchdog())
         if metrics is not None:
-            stack.enter_context(metrics.served(settings, server))
+            stack.enter_context(metrics.served(settings, server, watchdog))
         await _serve_until_signal(name, server)
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import itertools
 import logging
 import os
 import sys
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import FrameType, MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
 
 from pythonjsonlogger.json import JsonFormatter
@@ -45,10 +46,17 @@ def describe_error(error: BaseException) -> str:
 def _error_with_places(error: BaseException) -> str:
     # Source lines are not looked up: they may hold literals, and reading files would block.
     frames = traceback.StackSummary.extract(traceback.walk_tb(error.__traceback__), lookup_lines=False)
-    places = [
-        f"{frame.name} ({_short_path(frame.filename)}:{frame.lineno})" for frame in frames[-_MAX_PLACES:]
-    ]
-    return " < ".join([type(error).__name__, *reversed(places)])
+    return " < ".join([type(error).__name__, *map(_place, reversed(frames[-_MAX_PLACES:]))])
+
+
+def describe_stack(frame: FrameType) -> str:
+    """Describe what a thread does by places in the code only, the innermost first."""
+    innermost = itertools.islice(traceback.walk_stack(frame), _MAX_PLACES)
+    return " < ".join(map(_place, traceback.StackSummary.extract(innermost, lookup_lines=False)))
+
+
+def _place(frame: traceback.FrameSummary) -> str:
+    return f"{frame.name} ({_short_path(frame.filename)}:{frame.lineno})"
 
 
 def _short_path(filename: str) -> str:
@@ -98,6 +106,7 @@ FIELDS: Mapping[str, str] = MappingProxyType(
         "resource": "a resource of a live cluster, such as pods",
         "sequence": "the number of an entry of the decision log",
         "signal": "a signal, by name",
+        "stack": "where in the code the event loop's thread is, innermost place first",
         "uid": "a review's uid",
         "webhook": "a webhook, by name",
     }
@@ -107,6 +116,9 @@ FIELDS: Mapping[str, str] = MappingProxyType(
 MAX_TEXT_LENGTH = 256
 """The maximum length of a field or message, in characters; longer ones are cut off with an ellipsis. A Kubernetes name
 has at most 253."""
+
+MAX_STACK_LENGTH = 1024
+"""The same of a stack, of which a dozen places are logged."""
 
 _OWN_LOGGERS = ("pratique", "pratique_mutator", "pratique_validator", "pratique_frontdoor", "pratique_cli")
 
@@ -156,7 +168,7 @@ class _Formatter(JsonFormatter):
         log_data["message"] = _loggable(_message(record))
         for name, value in record.__dict__.items():
             if name in FIELDS:
-                log_data[name] = _loggable(value)
+                log_data[name] = _loggable(value, MAX_STACK_LENGTH if name == "stack" else MAX_TEXT_LENGTH)
         if "exc_info" in message_dict:
             log_data["error"] = _loggable(message_dict["exc_info"])
 
@@ -171,13 +183,13 @@ def _message(record: logging.LogRecord) -> str:
     return record.message.partition("\n")[0]
 
 
-def _loggable(value: object) -> object:
+def _loggable(value: object, max_length: int = MAX_TEXT_LENGTH) -> object:
     if value is None or isinstance(value, bool | int | float):
         return value
     if not isinstance(value, str):
         return f"<{type(value).__name__}>"
     # Cut before quoting, which takes time per character, and again after it, because quoting lengthens the text.
-    text = value[: MAX_TEXT_LENGTH + 1]
+    text = value[: max_length + 1]
     if not text.isprintable():
         text = go_quoted(text)[1:-1]
-    return text if len(text) <= MAX_TEXT_LENGTH else text[: MAX_TEXT_LENGTH - 1] + "…"
+    return text if len(text) <= max_length else text[: max_length - 1] + "…"

@@ -43,6 +43,7 @@ from pratique_frontdoor.http.metrics import Metrics
 from pratique_frontdoor.settings import FrontDoorSettings
 
 if TYPE_CHECKING:
+    from prometheus_client.registry import Collector
     from starlette.requests import Request
 
     from pratique.telemetry.tracers import Tracing
@@ -212,8 +213,11 @@ def build_app(
     decision_log: DecisionLog | None = None,
     *,
     live: LiveDecisions | None = None,
+    collectors: Iterable[Collector] = (),
 ) -> Starlette:
-    """Build the ASGI application. With ``live``, it has a console that shows those decisions.
+    """Build the ASGI application, which also shows the metrics of ``collectors``.
+
+    With ``live``, it has a console that shows those decisions.
 
     It closes neither the engine nor the recorder nor the decision log. While ``app.state.draining`` is true, readiness
     probes fail.
@@ -228,7 +232,8 @@ def build_app(
         Metrics(),
         Probes(engine, credentials, listener_security.unavailable_reasons, decision_log),
     )
-    for collector in (CertificateCollector(credentials), *getattr(engine, "collectors", ())):
+    of_engine = getattr(engine, "collectors", ())
+    for collector in (CertificateCollector(credentials), *of_engine, *collectors):
         metrics.show(collector)
     if recorder is not None and settings.record is not None:
         metrics.show_recording(recorder)
