@@ -67,6 +67,7 @@ _CALM: Mapping[str, Behaviour] = {
     "/wrong-uid": allowed(uid="another"),
     "/not-json": respond(200, b"hello"),
     "/empty": respond(200, b"{}", content_type="application/json"),
+    "/list": respond(200, b'{"kind":"List","response":{"allowed":true}}'),
     "/500": respond(500, b"broken"),
     "/404": respond(404, b"nothing here"),
     "/302": respond(302, headers={"Location": "https://localhost/elsewhere"}),

@@ -14,6 +14,7 @@ import pytest
 
 from pratique.admission.controllers import BOTH
 from pratique.admission.reviews import Deadline, Review
+from pratique.apimachinery.errors import ConversionError
 from pratique.apimachinery.json_values import JSON, Document, JSONObject
 from pratique.apimachinery.kinds import GroupVersionKind
 from pratique.cluster.conversion import PendingConversionError
@@ -24,6 +25,7 @@ from pratique.https.conversion_webhooks import HttpsConversionWebhooks
 from pratique.manifests.requests import review_of_manifest
 from pratique_frontdoor.chain.decisions import Decision
 from pratique_frontdoor.engines.engine import open_local
+from support.answer_types import CONVERSION, UID, VERSIONS, typed_answers
 from support.mutating_policies import bound, mutating
 from support.mutating_policies import patched as json_patch
 from support.validating_policies import EVERYTHING, binding, policy
@@ -272,17 +274,13 @@ UNUSABLE: dict[str, tuple[Behaviour, str]] = {
     ),
     "no result": (converting(result=None), f"{FAILED}response.result.status was '', not 'Success'"),
     "no response": (malformed(), f"{FAILED}no response provided"),
-    "another kind of review": (
-        malformed(apiVersion="apiextensions.k8s.io/v2"),
-        f'{FAILED}no kind "ConversionReview" is registered for version "apiextensions.k8s.io/v2" in scheme',
+    "a list": (
+        respond(200, b'{"kind":"List","apiVersion":"v1","items":[]}'),
+        f'{FAILED}no kind "List" is registered for version "v1" in scheme "pkg/runtime/scheme.go:111"',
     ),
     "no kind of review": (
         malformed(kind="", apiVersion=""),
         f"{FAILED}expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview, got /, Kind=",
-    ),
-    "a review of v1beta1": (
-        malformed(apiVersion="apiextensions.k8s.io/v1beta1"),
-        f"{FAILED}converting (v1beta1.ConversionReview) to (v1.ConversionReview): unknown conversion",
     ),
     "no objects": (converting(convertedObjects=[]), f"{RETURNED}0 objects, expected 1"),
     "two objects": (converting(convertedObjects=[{}, {}]), f"{RETURNED}2 objects, expected 1"),
@@ -342,6 +340,44 @@ def test_an_unusable_answer_denies(tmp_path: Path, what: str) -> None:
     with serve({"/convert": behaviour}) as server:
         found = decided(tmp_path, definition(client_of(server)), ASKS, binding())
     assert words in message(found)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_answer_of_another_type_fails_as_the_api_server_fails_it(version: str) -> None:
+    """One for each type that an answer may claim, in the API server's words."""
+    answers = [answer for answer in typed_answers(CONVERSION) if answer.version == version]
+    left = iter(answers)
+
+    async def answer_next(received: Received, writer: asyncio.StreamWriter) -> None:
+        body = next(left).body.replace(UID.encode(), received.review["request"]["uid"].encode())
+        await respond(200, body)(received, writer)
+
+    async def failures(server: WebhookServer) -> list[str]:
+        webhooks = HttpsConversionWebhooks(HttpsClients())
+        client, before = client_of(server), GroupVersionKind(GROUP, "v1", "Order")
+        pending = PendingConversionError(
+            Document.from_data(ORDER), before, f"{GROUP}/v2", definition(client, version)
+        )
+        texts = []
+        try:
+            for _ in answers:
+                with pytest.raises(ConversionError) as raised:
+                    await webhooks.convert(pending, None)
+                texts.append(str(raised.value))
+        finally:
+            await webhooks.close()
+        return texts
+
+    with serve(answer_next) as server:
+        found = asyncio.run(failures(server))
+    expected = "apiextensions.k8s.io/v1, Kind=ConversionReview"
+    for answer, text in zip(answers, found, strict=True):
+        if answer.error:
+            assert text == f"{FAILED}{answer.error}"
+        elif version == "v1" and answer.claimed != expected:
+            assert text == f"{FAILED}expected webhook response of {expected}, got {answer.claimed}"
+        else:
+            assert text == f"{RETURNED}0 objects, expected 1"
 
 
 def test_a_webhook_that_cannot_be_reached_denies_even_under_ignore(tmp_path: Path) -> None:

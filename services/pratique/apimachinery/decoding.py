@@ -6,6 +6,7 @@ responses are decoded as ``encoding/json`` and ``sigs.k8s.io/yaml`` would.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import functools
 import json
@@ -20,8 +21,10 @@ from pratique.apimachinery.field_errors import OMITTED, ROOT, FieldPath, invalid
 from pratique.apimachinery.go_formats import decode_base64
 from pratique.apimachinery.json_reading import TOO_MANY_VALUES, has_too_many_values, syntax_error, type_error
 from pratique.apimachinery.json_values import JSON
+from pratique.apimachinery.kinds import GroupVersionKind
 from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.prepared_types import prepared
+from pratique.apimachinery.statuses import go_quoted
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -204,45 +207,141 @@ _ITEM_INDEX = pattern(r"\[[^\]]*\]")
 GoTypes: TypeAlias = "Mapping[str, tuple[str, str]]"
 """By path: the Go struct that has the field, and the field's Go type."""
 
-_ResponseType = TypeVar("_ResponseType", bound=msgspec.Struct)
+
+class TypeMeta(msgspec.Struct, frozen=True, rename="camel"):
+    """``metav1.TypeMeta``: what a response says that it is."""
+
+    api_version: str | None = None
+    kind: str | None = None
+
+    @property
+    def group_version_kind(self) -> GroupVersionKind:
+        """Group, version and kind as written."""
+        group, _, version = (self.api_version or "").rpartition("/")
+        return GroupVersionKind(group, version, self.kind or "")
+
+
+class Scheme(msgspec.Struct, frozen=True):
+    """The types that the API server knows where it reads responses of one group."""
+
+    group: str
+    versions: tuple[str, ...]
+    kinds: tuple[str, ...]
+    """The kinds of each version; the first is the one that responses should have."""
+    name: str = "pkg/runtime/scheme.go:111"
+    """What the API server calls it: where it made it."""
+
+    def check(self, found: TypeMeta, version: str) -> None:
+        """Refuse a response that claims to be of another type than the first kind in ``version``.
+
+        What it does not say is taken from there. Sources: ``Decode`` in
+        ``k8s.io/apimachinery/pkg/runtime/serializer/{json/json.go,versioning/versioning.go}``, ``AddToGroupVersion`` in
+        ``pkg/apis/meta/v1/register.go``.
+
+        Raises:
+            BadAnswerError: it does. The text is that of Go's decoder.
+        """
+        if not found.api_version and not found.kind:
+            return
+        if (found.api_version or "").count("/") > 1:
+            raise BadAnswerError(f"unexpected GroupVersion string: {found.api_version}")
+        expected = GroupVersionKind(self.group, version, self.kinds[0])
+        claimed = _with_defaults(found.group_version_kind, expected)
+        if claimed == expected:
+            return
+        go_type = self._go_type(claimed)
+        if go_type:
+            raise BadAnswerError(f"converting ({go_type}) to ({version}.{expected.kind}): unknown conversion")
+        internal = f"the internal version of group {go_quoted(claimed.group)}"
+        where = internal if claimed.version == _INTERNAL else f"version {go_quoted(claimed.api_version)}"
+        raise BadAnswerError(
+            f"no kind {go_quoted(claimed.kind)} is registered for {where} in scheme {go_quoted(self.name)}"
+        )
+
+    def _go_type(self, claimed: GroupVersionKind) -> str:
+        """The Go type of a kind; empty if it is not known."""
+        if claimed.kind in _UNVERSIONED:
+            return f"v1.{claimed.kind}"
+        if claimed.group != self.group:
+            return ""
+        if claimed.version == _INTERNAL:
+            return "v1.InternalEvent" if claimed.kind == "WatchEvent" else ""
+        if claimed.version not in self.versions or claimed.kind not in {*self.kinds, *_IN_EVERY_VERSION}:
+            return ""
+        return f"{claimed.version if claimed.kind in self.kinds else 'v1'}.{claimed.kind}"
+
+
+_INTERNAL = "__internal"
+_UNVERSIONED = frozenset({"Status", "APIVersions", "APIGroup", "APIGroupList", "APIResourceList"})
+"""Kinds that are known whatever version is named."""
+_IN_EVERY_VERSION = frozenset(
+    {
+        "WatchEvent",
+        "ListOptions",
+        "GetOptions",
+        "DeleteOptions",
+        "CreateOptions",
+        "UpdateOptions",
+        "PatchOptions",
+    }
+)
+
+
+def _with_defaults(found: GroupVersionKind, expected: GroupVersionKind) -> GroupVersionKind:
+    """``gvkWithDefaults``."""
+    group, version = found.group, found.version
+    if not version and group in {"", expected.group}:
+        group, version = expected.group, expected.version
+    return GroupVersionKind(group, version, found.kind or expected.kind)
+
+
+_type_meta = msgspec.json.Decoder(prepared(TypeMeta))
+_ResponseType = TypeVar("_ResponseType", bound=TypeMeta)
 
 
 class ResponseDecoder(Generic[_ResponseType]):
     """Decodes responses of one kind."""
 
-    def __init__(self, document: type[_ResponseType], kind: str, go_types: GoTypes) -> None:
+    def __init__(self, document: type[_ResponseType], scheme: Scheme, go_types: GoTypes) -> None:
         """Decode responses as ``document``, a struct whose members are all optional.
 
-        ``kind`` is the Kubernetes kind; ``go_types`` supply the words for a member of the wrong type.
+        ``go_types`` supply the words for a member of the wrong type.
         """
         self._document = document
-        self._kind = kind
+        self._scheme = scheme
         self._go_types = go_types
         self._decoder = msgspec.json.Decoder(prepared(document))
 
-    def decode(self, body: bytes) -> _ResponseType:
-        """Decode a response.
+    def decode(self, body: bytes, version: str) -> _ResponseType:
+        """Decode the response to a request of a version.
 
         Raises:
-            BadAnswerError: it is not JSON, or a member has the wrong type. The text is that of Go's decoder. Or it
-                holds more than 600,000 values, which the API server accepts.
+            BadAnswerError: it is not JSON, or of another type or version, or a member has the wrong type. The text is
+                that of Go's decoder. Or it holds more than 600,000 values, which the API server accepts.
         """
         if has_too_many_values(body):
             raise BadAnswerError(f"response body holds {TOO_MANY_VALUES}")  # before any of them takes memory
         # Like the API server, take anything else than an object for YAML.
         if not body.lstrip().startswith(b"{"):
-            return self._convert(_decode_yaml_object(body))
+            return self._convert(_decode_yaml_object(body), version)
         try:
-            return self._decoder.decode(body)
+            document = self._decoder.decode(body)
         except msgspec.ValidationError as error:
+            with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
+                self._scheme.check(
+                    _type_meta.decode(body), version
+                )  # as Go does before it reads other members
             raise self._type_mismatch(error) from None
         except (msgspec.DecodeError, UnicodeDecodeError):
-            return self._convert(_decode_with_replacement(body))
+            return self._convert(_decode_with_replacement(body), version)
         except RecursionError:
             raise _parse_error(_TOO_DEEP) from None
+        self._scheme.check(document, version)
+        return document
 
-    def _convert(self, data: JSON) -> _ResponseType:
+    def _convert(self, data: JSON, version: str) -> _ResponseType:
         try:
+            self._scheme.check(msgspec.convert(data, prepared(TypeMeta)), version)
             return msgspec.convert(data, prepared(self._document))
         except msgspec.ValidationError as error:
             raise self._type_mismatch(error) from None
@@ -254,7 +353,7 @@ class ResponseDecoder(Generic[_ResponseType]):
             return BadAnswerError(f"json: {error}")
         struct, go_type = self._go_types[path]
         got = _GO_KINDS.get(found["got"], found["got"])
-        if struct == self._kind and go_type == "string":
+        if struct == self._scheme.kinds[0] and go_type == "string":
             return _parse_error(f"json: cannot unmarshal {got} into Go struct field .{path} of type string")
         return go_type_mismatch(got, f"{struct}.{path.replace('[]', '')}", go_type)
 

@@ -14,14 +14,12 @@ from urllib.parse import unquote
 import msgspec
 
 from pratique.admission.reviews import Deadline
-from pratique.apimachinery.decoding import GoTypes, ResponseDecoder
-from pratique.apimachinery.errors import BadAnswerError, CallError, CallTimeoutError, ConversionError
+from pratique.apimachinery.decoding import GoTypes, ResponseDecoder, Scheme, TypeMeta
+from pratique.apimachinery.errors import CallError, CallTimeoutError, ConversionError
 from pratique.apimachinery.field_errors import ROOT
 from pratique.apimachinery.go_formats import decode_base64
 from pratique.apimachinery.json_reading import (
-    TOO_MANY_VALUES,
     go_kind,
-    has_too_many_values,
     is_within_structure_limits,
 )
 from pratique.apimachinery.json_values import (
@@ -72,9 +70,7 @@ class _ConversionResponse(msgspec.Struct, frozen=True, rename="camel"):
     result: _ResultDocument | None = None
 
 
-class _ConversionReview(msgspec.Struct, frozen=True, rename="camel"):
-    api_version: str | None = None
-    kind: str | None = None
+class _ConversionReview(TypeMeta, frozen=True):
     response: _ConversionResponse | None = None
 
 
@@ -88,7 +84,8 @@ _GO_TYPES: GoTypes = {
     "response.result.status": ("Status", "string"),
     "response.result.message": ("Status", "string"),
 }
-_decoder = ResponseDecoder(_ConversionReview, _KIND, _GO_TYPES)
+_SCHEME = Scheme(CRD_GROUP, _VERSIONS, (_KIND, "CustomResourceDefinition", "CustomResourceDefinitionList"))
+_decoder = ResponseDecoder(_ConversionReview, _SCHEME, _GO_TYPES)
 
 
 class _UnusableAnswerError(Exception):
@@ -242,13 +239,9 @@ def _encode_review(pending: PendingConversionError, version: str, uid: str) -> b
 
 def _converted_objects(body: bytes, version: str, uid: str) -> Sequence[JSON]:
     """The objects of an answer. v1 must name its kind and repeat the uid; v1beta1 need not."""
-    if has_too_many_values(body):
-        raise BadAnswerError(f"response body holds {TOO_MANY_VALUES}")  # before any of them takes memory
-    review = _decoder.decode(body)
-    found = _kind_of_review(review)
-    _check_type(found, version)
+    review = _decoder.decode(body, version)
+    found, wanted = review.group_version_kind, GroupVersionKind(CRD_GROUP, version, _KIND)
     response = review.response
-    wanted = GroupVersionKind(CRD_GROUP, version, _KIND)
     if version == "v1" and found != wanted:
         raise _UnusableAnswerError(f"expected webhook response of {wanted}, got {found}")
     if response is None:
@@ -278,27 +271,6 @@ def _limited(converted: JSONObject) -> Document:
     except msgspec.ValidationError:
         raise _UnusableAnswerError("invalid object: it has a number out of the range of float64") from None
     return document
-
-
-def _kind_of_review(review: _ConversionReview) -> GroupVersionKind:
-    group, _, version = (review.api_version or "").rpartition("/")
-    return GroupVersionKind(group, version, review.kind or "")
-
-
-def _check_type(found: GroupVersionKind, sent: str) -> None:
-    """Refuse what the API server's decoder knows and cannot convert to a review of the version sent."""
-    if found == GroupVersionKind("", "v1", "Status"):
-        name = "v1.Status"
-    elif found.group == CRD_GROUP and found.version in set(_VERSIONS) - {sent} and found.kind in {"", _KIND}:
-        name = f"{found.version}.{_KIND}"
-    else:
-        kind = found.kind or _KIND
-        version = f"{found.group}/{found.version}" if found.group else found.version
-        if kind == _KIND and version in {"", f"{CRD_GROUP}/{sent}"}:
-            return
-        text = f"no kind {go_quoted(kind)} is registered for version {go_quoted(version or f'{CRD_GROUP}/{sent}')}"
-        raise BadAnswerError(f'{text} in scheme "pkg/runtime/scheme.go:111"')
-    raise BadAnswerError(f"converting ({name}) to ({sent}.{_KIND}): unknown conversion")
 
 
 def _checked_object(pending: PendingConversionError, objects: Sequence[JSON]) -> JSONObject:

@@ -12,7 +12,7 @@ import msgspec
 from pratique.admission.controllers import Phase
 from pratique.admission.results import ALLOWED, Denied, Failed, FailureKind, Outcome, OutcomeDecision, Patched
 from pratique.admission.reviews import Review
-from pratique.apimachinery.decoding import GoTypes, ResponseDecoder, go_type_mismatch
+from pratique.apimachinery.decoding import GoTypes, ResponseDecoder, Scheme, TypeMeta, go_type_mismatch
 from pratique.apimachinery.errors import BadAnswerError
 from pratique.apimachinery.go_formats import decode_base64
 from pratique.apimachinery.json_reading import go_kind
@@ -162,11 +162,9 @@ class ResponseDocument(msgspec.Struct, frozen=True, rename="camel"):
                 raise go_type_mismatch(go_kind(self.patch), "AdmissionResponse.response.patch", "[]uint8")
 
 
-class ReviewDocument(msgspec.Struct, frozen=True, rename="camel"):
+class ReviewDocument(TypeMeta, frozen=True):
     """``admissionv1.AdmissionReview``, as far as an answer needs it."""
 
-    api_version: str | None = None
-    kind: str | None = None
     response: ResponseDocument | None = None
 
 
@@ -203,16 +201,10 @@ _GO_TYPES: GoTypes = {
     "response.status.details.retryAfterSeconds": ("StatusDetails", "int32"),
 }
 
-_decoder = ResponseDecoder(ReviewDocument, "AdmissionReview", _GO_TYPES)
-
-
-def decode_answer(body: bytes) -> ReviewDocument:
-    """Decode a webhook's answer.
-
-    Raises:
-        BadAnswerError: it is not JSON, or a member has another type. The message is Go's decoder's.
-    """
-    return _decoder.decode(body)
+_GROUP = "admission.k8s.io"
+_EXPECTED = GroupVersionKind(_GROUP, "v1", "AdmissionReview")
+_SCHEME = Scheme(_GROUP, ("v1", "v1beta1"), ("AdmissionReview",))
+_decoder = ResponseDecoder(ReviewDocument, _SCHEME, _GO_TYPES)
 
 
 def _bytes(items: list[JSON]) -> bytes:
@@ -234,10 +226,6 @@ def _base64(text: str) -> bytes:
         raise BadAnswerError(str(error)) from None
 
 
-_GROUP = "admission.k8s.io"
-_EXPECTED = GroupVersionKind(_GROUP, "v1", "AdmissionReview")
-_STATUS = GroupVersionKind("", "v1", "Status")
-_OTHER_VERSION: Mapping[str, str] = {"v1": "v1beta1", "v1beta1": "v1"}
 _JSON_PATCH = "JSONPatch"
 _LOWEST_DENIAL = 400
 """The API server never answers a denial with a lower code."""
@@ -267,39 +255,23 @@ def read_answer(body: bytes, sent: SentReview, phase: Phase) -> WebhookAnswer:
         BadAnswerError: it cannot be used; the message is what follows ``failed calling webhook "…": ``.
     """
     try:
-        document = decode_answer(body)
-        _check_convertible(document, sent.version)
+        document = _decoder.decode(body, sent.version)
         patch = document.response.patch_bytes() if document.response is not None else b""
     except BadAnswerError as error:
         raise BadAnswerError(f"failed to call webhook: {error}") from None
+    return verify_answer(document, patch, sent, phase)
+
+
+def verify_answer(document: ReviewDocument, patch: bytes, sent: SentReview, phase: Phase) -> WebhookAnswer:
+    """Validate a decoded answer, as ``VerifyAdmissionResponse`` does.
+
+    Raises:
+        BadAnswerError: it is invalid.
+    """
     fault = _response_fault(document, patch, sent, phase)
     if fault or document.response is None:
         raise BadAnswerError(f"received invalid webhook response: {fault}")
     return _checked_answer(document.response, patch, sent.version, phase)
-
-
-def _check_convertible(document: ReviewDocument, sent: ReviewVersion) -> None:
-    """Refuse types that the API server's decoder knows and cannot convert to an AdmissionReview of the version sent.
-
-    The API server also refuses unknown types, with another message. Here the checks of the version do that: they have
-    the same result for v1, and accept it for v1beta1.
-    """
-    text = document.api_version or ""
-    if text.count("/") > 1:
-        raise BadAnswerError(f"unexpected GroupVersion string: {text}")
-    found, other = _group_version_kind(document), _OTHER_VERSION[sent]
-    if found == _STATUS:
-        name = "v1.Status"
-    elif (found.group, found.version) == (_GROUP, other) and found.kind in {"", "AdmissionReview"}:
-        name = f"{other}.AdmissionReview"
-    else:
-        return
-    raise BadAnswerError(f"converting ({name}) to ({sent}.AdmissionReview): unknown conversion")
-
-
-def _group_version_kind(document: ReviewDocument) -> GroupVersionKind:
-    group, _, version = (document.api_version or "").rpartition("/")
-    return GroupVersionKind(group, version, document.kind or "")
 
 
 def _response_fault(document: ReviewDocument, patch: bytes, sent: SentReview, phase: Phase) -> str:
@@ -311,7 +283,7 @@ def _response_fault(document: ReviewDocument, patch: bytes, sent: SentReview, ph
     uid = response.uid or ""
     if uid != sent.uid:
         return f"expected response.uid={go_quoted(sent.uid)}, got {go_quoted(uid)}"
-    found = _group_version_kind(document)
+    found = document.group_version_kind
     if found != _EXPECTED:
         return f"expected webhook response of {_EXPECTED}, got {found}"
     return _patch_fault(patch, response.patch_type, phase)

@@ -19,12 +19,11 @@ from pratique.admission.controllers import Backend
 from pratique.admission.results import Answer, Edits, allow, deny
 from pratique.admission.reviews import Deadline, Review
 from pratique.apimachinery import statuses
-from pratique.apimachinery.decoding import ResponseDecoder
+from pratique.apimachinery.decoding import ResponseDecoder, Scheme, TypeMeta
 from pratique.apimachinery.errors import BadAnswerError, CallError
 from pratique.apimachinery.flow_control import Backoff, retry_with_backoff
 from pratique.apimachinery.json_values import JSON, JSONObject, go_json, member
 from pratique.apimachinery.names import check_qualified_name
-from pratique.apimachinery.statuses import go_quoted
 from pratique.controllers.image_policy_webhook import ImagePolicyLimits
 from pratique.pods import pod_spec
 
@@ -84,8 +83,7 @@ def decode_review(body: bytes) -> ImageReviewStatus:
     Raises:
         BadAnswerError: It is not an ImageReview. The text is that of Kubernetes' decoder.
     """
-    document = _decoder.decode(body)
-    _check_api_type(document.api_version or "", document.kind or "")
+    document = _decoder.decode(body, _VERSION)
     status = document.status or _WireStatus()
     annotations = {AUDIT_PREFIX + key: value or "" for key, value in (status.audit_annotations or {}).items()}
     return ImageReviewStatus(
@@ -101,15 +99,13 @@ class _WireStatus(msgspec.Struct, frozen=True, rename="camel"):
     audit_annotations: dict[str, str | None] | None = None
 
 
-class _ImageReview(msgspec.Struct, frozen=True, rename="camel"):
-    api_version: str | None = None
-    kind: str | None = None
+class _ImageReview(TypeMeta, frozen=True):
     status: _WireStatus | None = None
 
 
 _decoder = ResponseDecoder(
     _ImageReview,
-    _KIND,
+    Scheme(_GROUP, (_VERSION,), (_KIND,), "pkg/api/legacyscheme/scheme.go:30"),
     {
         "apiVersion": (_KIND, "string"),
         "kind": (_KIND, "string"),
@@ -120,23 +116,6 @@ _decoder = ResponseDecoder(
         "status.auditAnnotations[]": ("ImageReviewStatus", "string"),
     },
 )
-
-
-def _check_api_type(api_version: str, kind: str) -> None:
-    """Reject an answer of another type. Where it names no type, it counts as an ImageReview."""
-    group, slash, version = api_version.rpartition("/")
-    if not api_version or (group == _GROUP and slash and not version):
-        group, version = _GROUP, _VERSION
-    kind = kind or _KIND
-    if (group, version, kind) == (_GROUP, _VERSION, _KIND):
-        return
-    if (group, version, kind) == ("", "v1", "Status"):
-        raise BadAnswerError("converting (v1.Status) to (v1alpha1.ImageReview): unknown conversion")
-    named = f"{group}/{version}" if group else version
-    raise BadAnswerError(
-        f"no kind {go_quoted(kind)} is registered for version {go_quoted(named)} "
-        'in scheme "pkg/api/legacyscheme/scheme.go:30"'
-    )
 
 
 def _is_audit_key(key: str) -> bool:
