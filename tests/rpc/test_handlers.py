@@ -154,6 +154,31 @@ def test_a_call_beyond_the_limit_is_rejected_until_another_has_ended() -> None:
     assert answered == [b"1", b"3"]
 
 
+def test_a_call_whose_request_has_too_many_bytes_beside_others_is_rejected_until_they_have_ended() -> None:
+    async def run() -> list[bytes | BaseException]:
+        limit, release = ConcurrencyLimit(9, max_bytes=10), asyncio.Event()
+
+        async def waiting(request: bytes, _context: object) -> bytes:
+            await release.wait()
+            return request
+
+        handler: Callable[[bytes, Any], Awaitable[bytes]] = limit.limit(waiting)
+        first = asyncio.ensure_future(handler(b"123456", FakeContext()))
+        await asyncio.sleep(0)
+        second = await asyncio.gather(handler(b"12345", FakeContext()), return_exceptions=True)
+        release.set()
+        return [
+            *second,
+            await handler(b"1234", FakeContext()),
+            await first,
+            await handler(b"12345", FakeContext()),
+        ]
+
+    rejected, *answered = asyncio.run(run())
+    assert isinstance(rejected, grpc.aio.AbortError)
+    assert answered == [b"1234", b"123456", b"12345"]
+
+
 def test_an_interceptor_added_later_runs_first() -> None:
     ran: list[str] = []
 

@@ -6,6 +6,7 @@ Interceptors wrap a method's handler, outermost first: concurrency limit and cli
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import logging
 import uuid
@@ -84,26 +85,81 @@ class ConcurrencyLimit:
     gRPC's own ``maximum_concurrent_rpcs`` rejects without that metadata, and it counts health watches.
     """
 
-    def __init__(self, max_calls: int) -> None:
-        """Allow ``max_calls`` at a time."""
-        self._max_calls = max_calls
-        self._calls = 0
+    def __init__(self, max_calls: int, max_bytes: int = 256 * 1024 * 1024) -> None:
+        """Allow ``max_calls`` at a time, and requests of ``max_bytes`` in all.
+
+        256 MiB: what the front doors hold, of which the chart has at most four.
+        """
+        self._max_calls, self._max_bytes = max_calls, max_bytes
+        self._calls = self._bytes = 0
 
     def limit(self, handler: BytesHandler) -> BytesHandler:
         """Reject calls beyond the limit with RESOURCE_EXHAUSTED, before their requests are parsed."""
 
         async def limited(request: bytes, context: Context) -> bytes:
-            if self._calls >= self._max_calls:
+            size = len(request)
+            if self._calls >= self._max_calls or self._bytes + size > self._max_bytes:
                 await context.abort(
                     grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls are in flight", _NO_RETRY_METADATA
                 )
             self._calls += 1
+            self._bytes += size
             try:
                 return await handler(request, context)
             finally:
                 self._calls -= 1
+                self._bytes -= size
 
         return limited
+
+
+class MessageReceiver:
+    """Receives the messages of unary calls, a few at a time: each may hold memory until it is complete.
+
+    grpcio receives a message before it calls the handler of a unary method, for as many calls as there are. So handlers
+    are registered for a stream of messages, which is the same on the wire, and ask for the one message themselves.
+    Until then, the client may send no more of it than the window of the call.
+    """
+
+    def __init__(self, max_message_bytes: int) -> None:
+        """Hold at most 64 MiB of messages of at most ``max_message_bytes``, or one."""
+        self._room = asyncio.Semaphore(max(1, _RECEIVED_BYTES // max_message_bytes))
+
+    async def message(self, context: Context) -> Any:
+        """Return the message of a call; abort the call if it does not arrive in time, or has none."""
+        try:
+            async with asyncio.timeout(_RECEIVE_SECONDS), self._room:
+                message = await context.read()
+        except TimeoutError:
+            details = f"the message of the call has not arrived within {_RECEIVE_SECONDS:g} seconds"
+            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, details)
+        if message is grpc.aio.EOF:  # type: ignore[attr-defined]  # the stubs lack it
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the call has no message")
+        return message
+
+    def receive(self, handler: BytesHandler) -> BytesHandler:
+        """Give a handler the message of its call; the caller has none yet."""
+
+        async def received(_: bytes, context: Context) -> bytes:
+            return await handler(await self.message(context), context)
+
+        return received
+
+
+_RECEIVED_BYTES = 64 * 1024 * 1024
+"""64 MiB: what a front door holds of all bodies at a time by default."""
+_RECEIVE_SECONDS = 10.0
+"""How long a message may take, the wait for others included. 10: the front door's limit for bodies."""
+
+
+def receiving_handler(method: grpc.RpcMethodHandler[Any, Any]) -> grpc.RpcMethodHandler[bytes, bytes]:
+    """Return gRPC's handler of a unary method that receives its message itself."""
+    handler: Any = method.unary_unary
+
+    async def serve(_: object, context: Context) -> Any:
+        return await handler(b"", context)
+
+    return grpc.stream_unary_rpc_method_handler(serve)
 
 
 def require_known_client(clients: ClientCertificateAuthenticator) -> Interceptor:

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias
 
 import grpc
 import msgspec
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1 import health, health_pb2
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
 from pratique.apimachinery.errors import ConfigurationError
@@ -32,11 +32,14 @@ from pratique.https.tls import (
 from pratique.rpc.handlers import (
     BytesHandler,
     ConcurrencyLimit,
+    Context,
     Interceptor,
+    MessageReceiver,
     intercepted,
+    receiving_handler,
     require_known_client,
 )
-from pratique.rpc.streams import OpenStreams, StreamedCalls, StreamedMethod
+from pratique.rpc.streams import OpenStreams, StreamedCalls, StreamedMethod, StreamLimit
 
 PAIR_FLAGS = ("--tls-cert-file", "--tls-private-key-file")
 
@@ -169,13 +172,14 @@ class ServerSettings:
     """How controllers of other packages are isolated from the service."""
 
 
-class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # generated without types
+class HealthService:
     """The health of a server and of each of its services."""
 
-    def __init__(self, services: Iterable[str], streams: OpenStreams) -> None:
+    def __init__(self, services: Iterable[str], streams: OpenStreams, receiver: MessageReceiver) -> None:
         """Report the health of ``services``, and of the server under the empty name."""
         self._services = tuple(services)
         self._streams = streams
+        self._receiver = receiver
         self._servicer = health.aio.HealthServicer()  # type: ignore[attr-defined]  # the stubs lack its aio half
 
     async def begin(self) -> None:
@@ -189,12 +193,21 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # ge
 
     def add_to(self, server: grpc.aio.Server) -> None:
         """Register with ``server``."""
-        health_pb2_grpc.add_HealthServicer_to_server(self, server)
+        codecs: Any = {
+            "request_deserializer": health_pb2.HealthCheckRequest.FromString,
+            "response_serializer": health_pb2.HealthCheckResponse.SerializeToString,
+        }
+        methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
+            "Check": grpc.stream_unary_rpc_method_handler(self._check, **codecs),
+            "Watch": grpc.stream_stream_rpc_method_handler(self._watch, **codecs),
+        }
+        server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(health.SERVICE_NAME, methods)])
 
-    async def Check(self, request: Any, context: Any) -> Any:  # noqa: N802, D102 - as in the proto
-        return await self._servicer.Check(request, context)
+    async def _check(self, _: object, context: Context) -> Any:
+        return await self._servicer.Check(await self._receiver.message(context), context)
 
-    async def Watch(self, request: Any, context: Any) -> None:  # noqa: N802, D102 - as in the proto
+    async def _watch(self, _: object, context: Context) -> None:
+        request = await self._receiver.message(context)
         with self._streams.open():
             await self._servicer.Watch(request, _WatchContext(self._streams, context))
 
@@ -213,8 +226,9 @@ class _WatchContext:
 class ReflectionService(reflection_pb2_grpc.ServerReflectionServicer):  # type: ignore[misc]  # likewise
     """Describes a server's services, so that tools like grpcurl need no .proto files."""
 
-    def __init__(self, services: Iterable[str], streams: OpenStreams) -> None:
+    def __init__(self, services: Iterable[str], streams: OpenStreams, limit: StreamLimit) -> None:
         """Describe ``services``."""
+        self._limit = limit
         names = (*services, reflection.SERVICE_NAME)
         self._servicer = reflection.aio.ReflectionServicer(names)  # type: ignore[attr-defined]  # likewise
         self._streams = streams
@@ -226,6 +240,10 @@ class ReflectionService(reflection_pb2_grpc.ServerReflectionServicer):  # type: 
     async def ServerReflectionInfo(  # noqa: N802, D102 - as in the proto
         self, request_iterator: Any, context: Any
     ) -> None:
+        async with self._limit.admit(context):
+            await self._answer(request_iterator, context)
+
+    async def _answer(self, request_iterator: Any, context: Any) -> None:
         with self._streams.open():
             async for answer in self._servicer.ServerReflectionInfo(request_iterator, context):
                 await self._streams.write(context, answer)
@@ -272,51 +290,54 @@ class RpcServer:
             options=_server_options(settings),
             maximum_concurrent_rpcs=2 * settings.max_concurrent_calls,
         )
+        self._receiver = MessageReceiver(settings.max_message_bytes)
         self._limit = ConcurrencyLimit(settings.max_concurrent_calls)
         names = [service.name for service in services]
         self._streams = OpenStreams()
-        self._health = HealthService(names, self._streams)
-        self._streamed_calls = StreamedCalls(settings.max_message_bytes)
+        # Health checks have room of their own, so that they never wait for long messages.
+        self._health = HealthService(names, self._streams, MessageReceiver(settings.max_message_bytes))
+        limit = StreamLimit(settings.max_message_bytes)
+        self._streamed_calls = StreamedCalls(settings.max_message_bytes, limit)
         self._server.add_generic_rpc_handlers(
             [
-                grpc.method_handlers_generic_handler(
-                    service.name,
-                    self._with_stream(
-                        service, _wrapped(service.name, self._guarded(service.methods), wrappers)
-                    ),
-                )
+                grpc.method_handlers_generic_handler(service.name, self._methods(service, wrappers))
                 for service in services
             ]
         )
         self._health.add_to(self._server)
-        ReflectionService((*names, "grpc.health.v1.Health"), self._streams).add_to(self._server)
+        reflected = (*names, health.SERVICE_NAME)
+        ReflectionService(reflected, self._streams, limit).add_to(self._server)
+
+    def _methods(
+        self, service: RpcService, wrappers: Sequence[MethodWrapper]
+    ) -> dict[str, grpc.RpcMethodHandler[Any, Any]]:
+        """Return the methods of a service, and the stream that carries calls of one of them."""
+        limited = intercepted(service.methods, self._limit.limit)
+        receiving = self._guarded(intercepted(limited, self._receiver.receive))
+        methods = {
+            name: receiving_handler(method)
+            for name, method in _wrapped(service.name, receiving, wrappers).items()
+        }
+        if (stream := service.stream) is not None:
+            carried = _wrapped(service.name, self._guarded(limited), wrappers)
+            unary: Any = carried[_method_name(stream.path)].unary_unary
+            methods[_method_name(stream.stream_path)] = self._streamed_calls.stream_handler(
+                stream, unary, self._client_check(), service.held
+            )
+        return methods
 
     def _guarded(self, methods: MethodHandlers) -> dict[str, grpc.RpcMethodHandler[Any, Any]]:
-        """Add the check of the client and the limit of concurrent calls.
+        """Add the check of the client, which comes before anything is received.
 
-        Health and reflection have neither: every connected client can use them.
+        Health and reflection have none: every connected client can use them.
         """
-        return intercepted(intercepted(methods, self._limit.limit), self._client_check())
+        return intercepted(methods, self._client_check())
 
     def _client_check(self) -> Interceptor:
         """The check that a client passes before each call; without client certificates everybody does."""
         if self.tls is None or self.tls.clients is None:
             return _allow_everybody
         return require_known_client(self.tls.clients)
-
-    def _with_stream(
-        self, service: RpcService, methods: dict[str, grpc.RpcMethodHandler[Any, Any]]
-    ) -> dict[str, grpc.RpcMethodHandler[Any, Any]]:
-        """Add the stream of a service, which carries calls of one of its unary methods."""
-        stream = service.stream
-        if stream is None:
-            return methods
-        unary: Any = methods[_method_name(stream.path)].unary_unary
-        return methods | {
-            _method_name(stream.stream_path): self._streamed_calls.stream_handler(
-                stream, unary, self._client_check(), service.held
-            )
-        }
 
     async def start(self) -> str:
         """Listen, and return the address with the actual port.
@@ -393,10 +414,22 @@ def _check_address(host: str, port: int) -> None:
         probe.listen()
 
 
+_MAX_CONNECTIONS = 256
+"""The most connections. A front door has two or three to each replica, and each takes 50 KiB."""
+
+
 def _server_options(settings: ServerSettings) -> list[tuple[str, int]]:
     return [
         ("grpc.max_receive_message_length", settings.max_message_bytes),
         ("grpc.max_send_message_length", settings.max_message_bytes),
+        # What a client may send of a message that nobody has asked for yet: 64 KiB. gRPC would measure the bandwidth,
+        # and raise it to 32 MiB.
+        ("grpc.http2.bdp_probe", 0),
+        ("grpc.http2.lookahead_bytes", 64 * 1024),
+        ("grpc.max_allowed_incoming_connections", _MAX_CONNECTIONS),
+        # Never fewer than what is refused: a call that waits for its turn in the client cannot go elsewhere.
+        ("grpc.max_concurrent_streams", max(100, 2 * settings.max_concurrent_calls)),
+        ("grpc.server_handshake_timeout_ms", 10_000),
         ("grpc.max_connection_age_ms", round(settings.max_connection_age_seconds * 1000)),
         ("grpc.max_connection_age_grace_ms", round(settings.grace_seconds * 1000)),
         # Two servers on one port, each with half of the calls, are always a mistake.

@@ -7,7 +7,7 @@ import collections
 import contextlib
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NoReturn
 
@@ -186,11 +186,36 @@ async def _empty_answer(_request: bytes, _context: Context) -> bytes:
     return b""
 
 
+class StreamLimit:
+    """Limits the streams whose clients may send a message at any time: each may hold one that is incomplete."""
+
+    def __init__(self, max_message_bytes: int) -> None:
+        """Allow as many as hold 256 MiB of messages, or one."""
+        self._most = max(1, _STREAMED_BYTES // max_message_bytes)
+        self._open = 0
+
+    @contextlib.asynccontextmanager
+    async def admit(self, context: Context) -> AsyncIterator[None]:
+        """Count a stream, or abort it with RESOURCE_EXHAUSTED if there are too many."""
+        if self._open >= self._most:
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many streams are open")
+        self._open += 1
+        try:
+            yield
+        finally:
+            self._open -= 1
+
+
+_STREAMED_BYTES = 256 * 1024 * 1024
+"""256 MiB: sixteen streams. A front door has one, for a moment two, and the chart has at most four front doors."""
+
+
 class StreamedCalls:
     """The streams that carry calls to a server."""
 
-    def __init__(self, max_message_bytes: int) -> None:
+    def __init__(self, max_message_bytes: int, limit: StreamLimit) -> None:
         """Start without streams. An answer with its message must fit into ``max_message_bytes``."""
+        self._limit = limit
         self._max_answer_bytes = max_message_bytes - _MESSAGE_OVERHEAD_BYTES
         self._open: set[_Stream] = set()
         self._leaving = False
@@ -215,7 +240,10 @@ class StreamedCalls:
 
         async def carry(_: object, context: Context) -> None:
             await enter(b"", context)
-            stream = _Stream(method, safe_handler, context, self._max_answer_bytes, held)
+            async with self._limit.admit(context):
+                await run(_Stream(method, safe_handler, context, self._max_answer_bytes, held))
+
+        async def run(stream: _Stream) -> None:
             self._open.add(stream)
             stop_listening = None if held is None else held.listen(stream.report_inputs)
             try:

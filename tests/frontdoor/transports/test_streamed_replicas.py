@@ -168,7 +168,7 @@ def test_an_invalid_answer_is_not_retried(answer: dict[str, Any], error: type[Ca
 
 
 def test_a_service_of_an_earlier_release_that_names_another_listener_is_called_where_it_is() -> None:
-    decided = VALIDATOR.response()
+    decided: Any = VALIDATOR.response()
     decided.verdicts.add(controller="c").allowed.SetInParent()
     script = Scripted(answering(response=decided.SerializeToString()))
     script.greeting = bytes.fromhex("2203 08b446")  # the field 4 of that time: port 9012
@@ -190,6 +190,18 @@ def test_a_service_without_streams_gets_unary_calls() -> None:
 
     asyncio.run(run())
     assert script.alone == [False] * 10
+
+
+def test_a_service_that_has_as_many_streams_as_it_takes_gets_unary_calls() -> None:
+    async def run() -> None:
+        async with (
+            served(hosted("c", controllers.allowing), max_message_bytes=256 * 1024 * 1024) as address,
+            streamed(address),
+            streamed(address) as second,
+        ):
+            await ask(second)
+
+    asyncio.run(run())
 
 
 def test_a_large_request_is_a_unary_call() -> None:

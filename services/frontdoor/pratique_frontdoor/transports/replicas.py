@@ -35,6 +35,10 @@ _STREAM_ERRORS = (
 """What grpcio raises on a stream that has ended."""
 
 
+_NO_STREAM = frozenset({grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.RESOURCE_EXHAUSTED})
+"""How a stream ends where a service has none, or as many as it takes: calls are unary until the channel changes."""
+
+
 class StreamedCallError(Exception):
     """A call on a stream failed; like :class:`grpc.aio.AioRpcError` for a unary call."""
 
@@ -442,7 +446,7 @@ class Replica:
                 over.cancel()
             if changed.done():
                 return True
-            if not stream.greeted and await running is grpc.StatusCode.UNIMPLEMENTED:
+            if not stream.greeted and await running in _NO_STREAM:
                 return False
             pause = _FIRST_PAUSE_SECONDS if stream.greeted else min(2 * pause, _MAX_PAUSE_SECONDS)
             # The end of a stream that lasted is no failure that might repeat itself at once: its connection was old.
