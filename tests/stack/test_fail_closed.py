@@ -285,8 +285,9 @@ def test_an_invalid_configuration_allows_nothing_the_last_good_one_denied(
         async with contextlib.AsyncExitStack() as stack:
             address = await stack.enter_async_context(refused())
             doors = {}
-            for name, file in files.items():
+            for file in files.values():  # all of them before a front door waits for the first to have settled
                 file.write_text(WEBHOOK.format(phase=phase, address=address))
+            for name, file in files.items():
                 asked = settings(address, address, f"{phase}AdmissionWebhook", config=(file,))
                 doors[name] = await stack.enter_async_context(remote_door(asked))
             assert await allowed(doors) == []

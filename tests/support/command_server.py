@@ -232,11 +232,12 @@ def open_stream(number: int) -> TextIO:
 
 
 def import_all() -> None:
-    """Import every module that a command may import."""
+    """Import every module that a command may import, and let none of them wait long for files to be whole."""
     for room in map(importlib.import_module, ROOMS):
         for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
             if not module.name.endswith(".__main__"):
                 importlib.import_module(module.name)
+    vars(sys.modules["pratique.telemetry.reloading_files"]).update(SUSPECT_SECONDS=0.5)
     _keep_all()
 
 

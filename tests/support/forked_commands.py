@@ -2,7 +2,8 @@
 
 :class:`ForkedCommand` is a ``subprocess.Popen`` of ``pratique``, and :func:`run` what ``subprocess.run`` is of it: each
 command is a process with streams, folder, environment, group and session of its own, and ends as others do. What it
-does not show, a test has to start: an import that is missing, options of the interpreter, another seed of hashes.
+does not show, a test has to start: an import that is missing, options of the interpreter, another seed of hashes, and
+how long a file has to rest that may be half written, which is half a second in a fork.
 """
 
 from __future__ import annotations
