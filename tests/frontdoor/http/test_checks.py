@@ -80,15 +80,26 @@ class CallingEngine(AllowingEngine):
         return await super().decide(review, phases, deadline, explain=explain)
 
 
+@pytest.fixture(name="shared", scope="module")
+def _shared() -> Iterator[tuple[CallingEngine, Door]]:
+    """A front door for all tests of one, and its engine."""
+    engine = CallingEngine()
+    with open_door(engine) as door:
+        yield engine, door
+
+
 @pytest.fixture(name="engine")
-def _engine() -> CallingEngine:
-    return CallingEngine()
+def _engine(shared: tuple[CallingEngine, Door]) -> CallingEngine:
+    """The engine as if it were new."""
+    engine, _ = shared
+    vars(engine).clear()
+    vars(engine).update(vars(CallingEngine()))
+    return engine
 
 
 @pytest.fixture(name="door")
-def _door(engine: CallingEngine) -> Iterator[Door]:
-    with open_door(engine) as door:
-        yield door
+def _door(shared: tuple[CallingEngine, Door]) -> Door:
+    return shared[1]
 
 
 def written(raw: bytes, size: int = MIN_PROVED_BYTES) -> bytes:
@@ -129,7 +140,8 @@ def test_an_outage_because_of_a_bad_object_is_a_bad_request(door: Door, engine: 
     assert answer.json["message"].startswith("the body holds a member twice")
 
 
-def test_objects_that_a_recorder_reads_are_checked_first(engine: CallingEngine, tmp_path: Path) -> None:
+def test_objects_that_a_recorder_reads_are_checked_first(tmp_path: Path) -> None:
+    engine = CallingEngine()
     recorder = open_recorder(FrontDoorSettings(record=tmp_path / "reviews.jsonl"))
     with open_door(engine, recorder=recorder) as door:
         assert door.post("/validate", written(b'{"a":1}')).code == 200
