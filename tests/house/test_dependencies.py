@@ -51,12 +51,7 @@ def homes() -> dict[str, str]:
 
 def imported(folder: str) -> set[str]:
     """The packages of others that a folder's code imports, by their names on installing."""
-    modules = {
-        name
-        for path in (ROOT / folder).rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
-        for name in names_of(node)
-    }
+    modules = {name for path in (ROOT / folder).rglob("*.py") for name in named_in(path)}
     known = ROOMS | sys.stdlib_module_names
     found = {home_of(module) for module in modules if module.split(".")[0] not in known}
     return {normal(distribution) for distribution in found - {""}}
@@ -67,6 +62,12 @@ def home_of(module: str) -> str:
     while module and module not in homes():
         module = module.rpartition(".")[0]
     return homes().get(module, "")
+
+
+@functools.cache
+def named_in(file: Path) -> list[str]:
+    """What a file imports anywhere."""
+    return [name for node in ast.walk(ast.parse(file.read_text())) for name in names_of(node)]
 
 
 def names_of(node: ast.AST) -> list[str]:

@@ -38,12 +38,13 @@ def test_a_process_that_dies_of_its_last_test_fails_that_test_alone(tmp_path: Pa
         "test_last.py": LAST.format(seconds=seconds),
     }.items():
         (tmp_path / name).write_text(text)
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "2", "--dist", "loadgroup"]
+    options = "-p xdist -p no:cacheprovider -n 2 --dist loadgroup"
+    command = [sys.executable, "-m", "pytest", *options.split()]
     run = subprocess.run(
         command,
         check=False,
         cwd=tmp_path,
-        env={"PYTHONPATH": str(TESTS)},
+        env={"PYTHONPATH": str(TESTS), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         timeout=120,
