@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import TypeAlias
@@ -233,6 +235,72 @@ def _is_same_item(old: list[JSON], new: list[JSON]) -> bool:
 
 def _item_name(item: JSON) -> JSON:
     return item.get("name") if isinstance(item, dict) else None
+
+
+_Run: TypeAlias = "tuple[int, int, int]"
+"""Items that are the same in two sequences: where they begin in both, and how many they are."""
+
+_GAP_LIMIT = 100 * 100
+"""As :data:`MATCHING_LIMIT`, between two items that correspond: a long sequence has many such gaps."""
+
+
+def common_runs(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[_Run]:
+    """The runs of items that two sequences have in common, in the order of both, in linear time.
+
+    Short sequences are matched as ``difflib`` does. Long ones are matched between the items that both have once, as in
+    a patience diff.
+    """
+    runs: list[_Run] = []
+    a, b, c, d = _trimmed(old, new, (0, len(old), 0, len(new)), runs)
+    if (b - a) * (d - c) <= MATCHING_LIMIT:
+        _match(old, new, (a, b, c, d), runs)
+    else:
+        for i, j in [*((a + i, c + j) for i, j in _anchors(old[a:b], new[c:d])), (b, d)]:
+            gap = _trimmed(old, new, (a, i, c, j), runs)
+            a, c = i, j
+            if (gap[1] - gap[0]) * (gap[3] - gap[2]) <= _GAP_LIMIT:
+                _match(old, new, gap, runs)
+    return sorted(runs)
+
+
+def _trimmed(
+    old: Sequence[Hashable], new: Sequence[Hashable], span: _DifferingRun, runs: list[_Run]
+) -> _DifferingRun:
+    """Add the common head and tail of a span to the runs, and return what is between."""
+    a, b, c, d = span
+    shorter = min(b - a, d - c)
+    head = next((step for step in range(shorter) if old[a + step] != new[c + step]), shorter)
+    rest = shorter - head
+    tail = next((step for step in range(rest) if old[b - 1 - step] != new[d - 1 - step]), rest)
+    runs += [run for run in ((a, c, head), (b - tail, d - tail, tail)) if run[2]]
+    return a + head, b - tail, c + head, d - tail
+
+
+def _match(old: Sequence[Hashable], new: Sequence[Hashable], span: _DifferingRun, runs: list[_Run]) -> None:
+    a, b, c, d = span
+    matcher = SequenceMatcher(None, old[a:b], new[c:d], autojunk=False)
+    runs += [(a + i, c + j, size) for i, j, size in matcher.get_matching_blocks() if size]
+
+
+def _anchors(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int]]:
+    """The longest rising series of items that both sequences have once, as indexes into both."""
+    once_in_old = {item for item, count in Counter(old).items() if count == 1}
+    places = {item: place for place, item in enumerate(new) if item in once_in_old}
+    repeated = {item for item, count in Counter(new).items() if count > 1}
+    pairs = [(i, places[item]) for i, item in enumerate(old) if item in places and item not in repeated]
+    ends: list[int] = []  # the least end of a rising series of each length
+    last: list[int] = []  # the pair that each of them ends with
+    before: list[int] = []  # the pair before each pair
+    for index, (_, j) in enumerate(pairs):
+        length = bisect_left(ends, j)
+        ends[length : length + 1] = [j]
+        last[length : length + 1] = [index]
+        before.append(last[length - 1] if length else -1)
+    series, index = [], last[-1] if last else -1
+    while index >= 0:
+        series.append(pairs[index])
+        index = before[index]
+    return series[::-1]
 
 
 def semantically_equal(first: JSON, second: JSON) -> bool:

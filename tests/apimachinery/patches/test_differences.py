@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.apimachinery.diff import diff, diff_through, identical
+from pratique.apimachinery.diff import common_runs, diff, diff_through, identical
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.apimachinery.patches import apply_patch
 from support.strategies.json_values import documents, named_items, values
@@ -139,3 +139,27 @@ def test_deep_documents_are_compared_without_recursion() -> None:
 def test_identical_values_have_the_same_type(first: JSON, second: JSON, *, expected: bool) -> None:
     assert identical(first, second) is expected
     assert identical(second, first) is expected
+
+
+@given(
+    st.lists(st.sampled_from("abcde")),
+    st.lists(st.sampled_from("abcde")),
+    st.lists(st.integers(0, 2_000), min_size=600, max_size=700),
+    st.data(),
+)
+def test_common_runs_are_in_both_sequences_in_order(
+    old: list[str], new: list[str], long: list[int], data: st.DataObject
+) -> None:
+    kept = [item for item in long if item % data.draw(st.integers(2, 5))]
+    for first, second in ((old, new), (["x", *old, *map(str, long)], [*map(str, kept), *new])):
+        old_at = new_at = 0
+        for i, j, size in common_runs(first, second):
+            assert i >= old_at and j >= new_at and size > 0
+            assert first[i : i + size] == second[j : j + size]
+            old_at, new_at = i + size, j + size
+
+
+def test_long_sequences_have_nearly_all_that_they_share_in_common() -> None:
+    old = [text for index in range(2_000) for text in (f"name: c{index}", "image: web")]
+    new = ["image: web", *(text for text in old if not text.endswith("5"))]
+    assert sum(size for *_, size in common_runs(old, new)) == len(new) - 1
