@@ -17,7 +17,7 @@ from pratique.apimachinery.field_errors import FieldPath
 from pratique.apimachinery.json_values import JSON, JSONObject, member, pointer
 from pratique_frontdoor.blame.fields import ABSENT, NOBODY, Absent, Steps, TrackedField, merge_steps, replay
 from pratique_frontdoor.chain.decisions import Decision
-from pratique_frontdoor.chain.message_fields import causes, fields_of, parse_field
+from pratique_frontdoor.chain.message_fields import ItemPlaces, causes, fields_of, parse_field
 
 Path: TypeAlias = "tuple[str | int, ...]"
 """The path of a value: members by name, items by index."""
@@ -59,12 +59,14 @@ def changes(root: TrackedField) -> list[Change]:
 def _compare(path: Path, was: TrackedField, now: TrackedField, place: Path | None = None) -> Iterator[Change]:
     """Compare a field as received, at ``place``, with the current one, at ``path``."""
     place = path if place is None else place
+    if isinstance(was.received, dict) and now.is_object:
+        if now.is_open or not identical(was.received, now.raw):
+            yield from _compare_members(path, was, now, place)
+        return
     value = now.value
     if identical(was.received, value):
         return
-    if isinstance(was.received, dict) and isinstance(value, dict):
-        yield from _compare_members(path, was, now, place)
-    elif isinstance(was.received, list) and isinstance(value, list):
+    if isinstance(was.received, list) and isinstance(value, list):
         yield from _compare_items(path, was, now, place)
     else:
         first, *others = _pieces(path, _current_view(now))
@@ -198,7 +200,7 @@ def _pieces(path: Path, view: _View) -> list[_Piece]:
 
 def _received_members(field: TrackedField) -> dict[str, TrackedField]:
     field.open()
-    return field.received_members
+    return field.received_members or {}
 
 
 def _received_items(field: TrackedField) -> tuple[TrackedField, ...]:
@@ -239,22 +241,27 @@ def denials(decision: Decision, root: TrackedField) -> Iterator[BlamedDenial]:
     """Yield the fields that denials name. Denials whose messages name no field yield none."""
     if decision.status is None:
         return
-    seen = set()
+    seen, places = set(), ItemPlaces()
     for cause in causes(decision, decision.status):
         if cause.step is None or decision.steps[cause.step].outcome is not OutcomeStatus.DENIED:
             continue
-        for named in message_fields(cause.field, cause.text, decision.object_document.data):
+        for named in message_fields(cause.field, cause.text, decision.object_document.data, places):
             if (cause.step, named.path) not in seen and _can_be_blamed(root, named):
                 seen.add((cause.step, named.path))
                 yield BlamedDenial(cause.step, named.path, _last_change(root, named, cause.step))
 
 
-def message_fields(field: str, text: str, denied: JSON) -> list[_NamedField]:
-    """Find the fields that a cause of a denial names: its field, or else those of its message."""
+def message_fields(
+    field: str, text: str, denied: JSON, places: ItemPlaces | None = None
+) -> list[_NamedField]:
+    """Find the fields that a cause of a denial names: its field, or else those of its message.
+
+    ``places`` are known from other causes.
+    """
     path = parse_field(field)
     if path is not None:
         return [_NamedField(path, is_named=True)]
-    paths = dict.fromkeys(fields_of(text, denied))
+    paths = dict.fromkeys(fields_of(text, denied, places))
     return [_NamedField(path, isinstance(path[-1], str) or str(FieldPath(path)) in text) for path in paths]
 
 
@@ -281,7 +288,7 @@ def _field_at(field: TrackedField, path: Path) -> TrackedField | None:
         field.open()
         found: TrackedField | None = None
         if isinstance(key, str):
-            found = (field.members or {}).get(key) or field.removed_members.get(key)
+            found = (field.members or {}).get(key) or (field.removed_members or {}).get(key)
         elif key < len(field.items or ()):
             found = (field.items or [])[key]
         if found is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
@@ -11,7 +11,7 @@ import msgspec
 from pratique.admission.controllers import Phase
 from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery.diff import identical, pair_items
-from pratique.apimachinery.json_values import JSON, JSONObject, member, unescape
+from pratique.apimachinery.json_values import JSON, JSONObject, member, sorted_text, unescape
 from pratique.apimachinery.patches import PatchError, apply_patch
 from pratique_frontdoor.chain.decisions import OBJECT_VALIDATION, Decision, Step
 
@@ -48,14 +48,14 @@ class TrackedField(msgspec.Struct, eq=False):
     """The members of an opened object."""
     items: list[TrackedField] | None = None
     """The items of an opened array."""
-    received_members: dict[str, TrackedField] = msgspec.field(default_factory=dict)
-    """The members of the received object."""
+    received_members: dict[str, TrackedField] | None = None
+    """The members of the received object, if it is or was opened."""
     received_items: tuple[TrackedField, ...] = ()
     """The items of the received array."""
-    removed_members: dict[str, TrackedField] = msgspec.field(default_factory=dict)
-    """The members that were removed."""
-    removed_items: list[TrackedField] = msgspec.field(default_factory=list)
-    """The items that were removed, oldest first."""
+    removed_members: dict[str, TrackedField] | None = None
+    """The members that were removed; None if there are none, as for most of the fields of a large object."""
+    removed_items: _RemovedItems | None = None
+    """The items that were removed; None if none ever was."""
     last: JSON = None
     """The last value of a removed item."""
     is_steady: bool = True
@@ -73,6 +73,11 @@ class TrackedField(msgspec.Struct, eq=False):
         if self.items is not None:
             return [child.value for child in self.items]
         return self.raw
+
+    @property
+    def is_object(self) -> bool:
+        """Whether its value is an object."""
+        return self.members is not None or (self.items is None and isinstance(self.raw, dict))
 
     @property
     def is_open(self) -> bool:
@@ -114,7 +119,7 @@ class TrackedField(msgspec.Struct, eq=False):
 
     def all_steps(self) -> Steps:
         """Return the steps of the field and of everything that is or was in it."""
-        gone = (*self.removed_members.values(), *self.removed_items)
+        gone = (*(self.removed_members or {}).values(), *(self.removed_items or ()))
         return merge_steps(self.steps, *(child.all_steps() for child in (*self.children(), *gone)))
 
 
@@ -131,8 +136,7 @@ def tracked_root(value: JSON) -> TrackedField:
 
 def write(field: TrackedField, value: JSON, step: int) -> None:
     """Write a value to a field; parts that stay the same are left alone."""
-    now = field.value
-    if identical(now, value):
+    if not field.is_open and identical(field.raw, value):
         return
     field.open()
     if field.members is not None and isinstance(value, dict):
@@ -141,7 +145,7 @@ def write(field: TrackedField, value: JSON, step: int) -> None:
         for name, member_value in value.items():
             write_member(field, name, member_value, step)
     elif field.items is not None and isinstance(value, list):
-        _write_items(field, now, value, step)
+        _write_items(field, value, step)
     else:
         _remove_children(field, step)
         field.touch(step)
@@ -153,7 +157,7 @@ def write_member(field: TrackedField, name: str, value: JSON, step: int) -> None
     members = _members(field)
     if name in members:
         write(members[name], value, step)
-    elif name in field.removed_members:
+    elif field.removed_members is not None and name in field.removed_members:
         members[name] = field.removed_members.pop(name)
         _reinsert(members[name], value, step)
     else:
@@ -164,16 +168,17 @@ def remove_member(field: TrackedField, name: str, step: int) -> None:
     """Remove a member from an open object."""
     child = _members(field).pop(name)
     _detach(child, step)
+    field.removed_members = field.removed_members or {}
     field.removed_members[name] = child
 
 
 def insert_item(field: TrackedField, index: int, value: JSON, step: int) -> None:
     """Insert an item into an open array; an item that was removed before may be recognized."""
-    place = _matching_removed_item(field.removed_items, value)
-    if place is None:
+    removed = None if field.removed_items is None else field.removed_items.take(value)
+    if removed is None:
         child = TrackedField(value, (step,), is_steady=False)
     else:
-        child = field.removed_items.pop(place)
+        child = removed
         _reinsert(child, value, step)
         child.is_steady, child.displaced = False, merge_steps(child.displaced, (step,))
     _items(field).insert(index, child)
@@ -184,7 +189,7 @@ def remove_item(field: TrackedField, index: int, step: int) -> None:
     child = _items(field).pop(index)
     child.last = child.value
     _detach(child, step)
-    field.removed_items.append(child)
+    _add_removed_item(field, child)
 
 
 def histories(field: TrackedField) -> TrackedField:
@@ -210,7 +215,10 @@ def inherit_history(field: TrackedField, source: TrackedField) -> None:
         inherit_history(mine, theirs)
 
 
-def _write_items(field: TrackedField, now: Sequence[JSON], value: Sequence[JSON], step: int) -> None:
+def _write_items(field: TrackedField, value: Sequence[JSON], step: int) -> None:
+    now: list[JSON] = field.value
+    if identical(now, value):
+        return
     paired = dict(pair_items(now, value))
     for index in reversed(range(len(now))):
         if index not in paired:
@@ -229,8 +237,8 @@ def _detach(field: TrackedField, step: int) -> None:
         field,
         members=None if field.members is None else dict(field.members),
         items=None if field.items is None else list(field.items),
-        removed_members=dict(field.removed_members),
-        removed_items=list(field.removed_items),
+        removed_members=None if field.removed_members is None else dict(field.removed_members),
+        removed_items=None if field.removed_items is None else _RemovedItems(field.removed_items),
     )
     _remove_children(field, step)
     field.touch(step)
@@ -272,10 +280,10 @@ def _restore_field(field: TrackedField) -> None:
 def _mark_children_removed(field: TrackedField) -> None:
     """Mark the members and items of a field that was removed unopened as removed from it."""
     field.open()
-    field.removed_members |= field.members or {}
+    field.removed_members = {**(field.removed_members or {}), **(field.members or {})} or None
     for child in field.items or ():
         child.last, child.is_steady = child.value, False
-        field.removed_items.append(child)
+        _add_removed_item(field, child)
 
 
 def _set_value(field: TrackedField, value: JSON, step: int) -> None:
@@ -293,13 +301,71 @@ def _set_value(field: TrackedField, value: JSON, step: int) -> None:
         field.raw = value
 
 
-def _matching_removed_item(gone: Sequence[TrackedField], value: JSON) -> int | None:
-    """Return the index of the matching removed item: the last of equal value, else of equal name."""
-    name = member(value, "name")
-    latest = list(reversed(list(enumerate(gone))))
-    same = (place for place, field in latest if identical(field.last, value))
-    named = (place for place, field in latest if name is not None and member(field.last, "name") == name)
-    return next(same, next(named, None))
+def _add_removed_item(field: TrackedField, child: TrackedField) -> None:
+    field.removed_items = field.removed_items or _RemovedItems()
+    field.removed_items.append(child)
+
+
+class _RemovedItems:
+    """The items that were removed from an array, oldest first.
+
+    They are found by their values and names: looking at each of them for each inserted item would take hours for the
+    most that an object can have.
+    """
+
+    def __init__(self, fields: Iterable[TrackedField] = ()) -> None:
+        self._fields: dict[int, TrackedField] = dict(enumerate(fields))
+        self._next = len(self._fields)
+        # The places of the items in ``_fields``, oldest first; those of items that were taken are left in them.
+        self._by_value: dict[Hashable, list[int]] = {}
+        self._by_name: dict[Hashable, list[int]] = {}
+        self._indexed = 0
+
+    def __iter__(self) -> Iterator[TrackedField]:
+        return iter(self._fields.values())
+
+    def __len__(self) -> int:
+        return len(self._fields)
+
+    def append(self, field: TrackedField) -> None:
+        """Add an item, which has its last value."""
+        self._fields[self._next] = field
+        self._next += 1
+
+    def take(self, value: JSON) -> TrackedField | None:
+        """Take the item that matches a value away: the last of equal value, else of equal name; None without any."""
+        if not self._fields:
+            return None
+        self._index()
+        place = self._latest(self._by_value.get(_identity(value)))
+        if place is None and (name := member(value, "name")) is not None:
+            place = self._latest(self._by_name.get(_name_key(name)))
+        return None if place is None else self._fields.pop(place)
+
+    def _index(self) -> None:
+        for place in range(self._indexed, self._next):
+            field = self._fields.get(place)
+            if field is not None:
+                self._by_value.setdefault(_identity(field.last), []).append(place)
+                if (name := member(field.last, "name")) is not None:
+                    self._by_name.setdefault(_name_key(name), []).append(place)
+        self._indexed = self._next
+
+    def _latest(self, places: list[int] | None) -> int | None:
+        while places:
+            place = places.pop()
+            if place in self._fields:
+                return place
+        return None
+
+
+def _identity(value: JSON) -> Hashable:
+    """Something hashable that two values have in common if and only if they are identical."""
+    return sorted_text(value) if isinstance(value, dict | list) else (type(value), value)
+
+
+def _name_key(name: JSON) -> Hashable:
+    return sorted_text(name) if isinstance(name, dict | list) else name
 
 
 def _members(field: TrackedField) -> dict[str, TrackedField]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -51,22 +52,45 @@ def parse_field(text: str) -> Path | None:
     return tuple(steps) if steps and end == len(text) else None
 
 
-def field_of(message: str, document: JSON) -> Path | None:
+class ItemPlaces:
+    """The places of the items of an object's lists by their names. Each list is read once, however many are asked."""
+
+    def __init__(self) -> None:
+        # By the identity of a list, which is kept alive so that no other one gets it.
+        self._known: dict[int, tuple[JSON, dict[Hashable, list[int]]]] = {}
+
+    def named(self, items: JSON, name: JSON) -> Sequence[int]:
+        """The places of the items of a name in a list, in order; none in anything else."""
+        if not isinstance(items, list) or not isinstance(name, Hashable):
+            return ()
+        known = self._known.get(id(items))
+        if known is None:
+            places: dict[Hashable, list[int]] = defaultdict(list)
+            for index, item in enumerate(items):
+                if isinstance(found := member(item, "name"), Hashable):
+                    places[found].append(index)
+            known = self._known[id(items)] = (items, places)
+        return known[1].get(name, ())
+
+
+def field_of(message: str, document: JSON, places: ItemPlaces | None = None) -> Path | None:
     """Find the field that a message is about.
 
     It is the path in the message, or that of the container, volume or setting named in a message of Pod Security. None
-    if the message names no field, or several. ``document`` is the object that the message is about.
+    if the message names no field, or several. ``document`` is the object that the message is about, and ``places`` are
+    known from other messages about it.
     """
-    return _named_field(message, document) or _pod_field(message, document)
+    return _named_field(message, document) or _pod_field(message, document, places or ItemPlaces())
 
 
-def fields_of(message: str, document: JSON) -> Iterator[Path]:
+def fields_of(message: str, document: JSON, places: ItemPlaces | None = None) -> Iterator[Path]:
     """Yield the fields of a message that may report several violations, as messages of Pod Security do.
 
     It lists violations one after another, each with details in parentheses.
     """
+    places = places or ItemPlaces()
     for part in message.split("), "):
-        if (path := field_of(part, document)) is not None:
+        if (path := field_of(part, document, places)) is not None:
             yield path
 
 
@@ -83,14 +107,14 @@ def _named_field(message: str, document: JSON) -> Path | None:
     return next(iter(named)) if len(named) == 1 else None
 
 
-def _pod_field(message: str, document: JSON) -> Path | None:
+def _pod_field(message: str, document: JSON, places: ItemPlaces) -> Path | None:
     spec = next(
         (path for path in _POD_SPECS if isinstance(member(document, *path, "containers"), list)), None
     )
-    return None if spec is None else next(_fields_in_pod(message, document, spec), None)
+    return None if spec is None else next(_fields_in_pod(message, document, spec, places), None)
 
 
-def _fields_in_pod(message: str, document: JSON, spec: Path) -> Iterator[Path]:
+def _fields_in_pod(message: str, document: JSON, spec: Path, places: ItemPlaces) -> Iterator[Path]:
     """Yield the fields found, the most specific first."""
     if found := _HOST_NAMESPACE.search(message):
         yield (*spec, found[1])
@@ -98,19 +122,14 @@ def _fields_in_pod(message: str, document: JSON, spec: Path) -> Iterator[Path]:
         setting = _SETTING.search(message, container.end())
         further = tuple(setting[1].split(".")) if setting else ()
         for field in CONTAINER_FIELDS:
-            yield from ((*path, *further) for path in _items_named(document, (*spec, field), container[1]))
+            items = member(document, *spec, field)
+            yield from ((*spec, field, place, *further) for place in places.named(items, container[1]))
     if volume := _VOLUME.search(message):
-        yield from _items_named(document, (*spec, "volumes"), volume[1])
+        items = member(document, *spec, "volumes")
+        yield from ((*spec, "volumes", place) for place in places.named(items, volume[1]))
     if pod := _OF_POD.search(message):
         setting = _SETTING.search(message, pod.start())
         yield (*spec, *(setting[1].split(".") if setting else ()))
-
-
-def _items_named(document: JSON, path: Path, name: str) -> Iterator[Path]:
-    items = member(document, *path)
-    for index, item in enumerate(items if isinstance(items, list) else ()):
-        if member(item, "name") == name:
-            yield (*path, index)
 
 
 def original_field(path: Path, document: JSON, written: JSON) -> Path:
@@ -119,10 +138,11 @@ def original_field(path: Path, document: JSON, written: JSON) -> Path:
     Items with a name are matched by it. The path ends where the original object has no such field.
     """
     steps: list[Step] = []
+    places = ItemPlaces()
     for step in path:
         document = member(document, step)
         if isinstance(step, int) and (name := member(document, "name")) is not None:
-            place = next((steps_[-1] for steps_ in _items_named({"": written}, ("",), name)), None)
+            place = next(iter(places.named(written, name)), None)
         else:
             place = step
         if place is None or member(written, place) is None:
