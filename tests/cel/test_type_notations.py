@@ -111,7 +111,7 @@ def test_overloads_of_a_function_are_configured_together() -> None:
     ],
 )
 def test_variables_that_an_expression_may_use_are_found(source: str, fields: list[tuple[str, bool]]) -> None:
-    found = mentioned_variables(source, [("bc", "int"), ("a", "int")])
+    found = mentioned_variables(source, {"bc": "int", "a": "int"})
     assert [(variable.name, variable.is_tested) for variable in found] == fields
 
 

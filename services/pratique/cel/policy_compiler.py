@@ -126,7 +126,7 @@ class PolicyCompiler(msgspec.Struct):
             has_params=self.has_params,
             has_authorizer=has_authorizer,
             has_patches=has_patches,
-            composited=None if types is None else mentioned_variables(source, types.items()),
+            composited=None if types is None else mentioned_variables(source, types),
         )
         return compile_expression(source, environment, *result_types)
 

@@ -125,7 +125,7 @@ class _KindCheck:
             yield f"{self._kind}: {restore_type_paths(str(error)).removeprefix(_COMPILATION_FAILED)}\n"
 
     def _compile(self, source: str) -> Expression:
-        composited = mentioned_variables(source, self._types.items())
+        composited = mentioned_variables(source, self._types)
         return compile_expression(source, msgspec.structs.replace(self._environment, composited=composited))
 
 
