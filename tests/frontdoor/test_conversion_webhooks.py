@@ -317,6 +317,14 @@ UNUSABLE: dict[str, tuple[Behaviour, str]] = {
         converting(metadata(labels={"a b": "c"})),
         f'{RETURNED}invalid metadata: metadata.labels: Invalid value: "a b": ',
     ),
+    "more invalid labels than are told": (
+        converting(metadata(labels={f"a {index}": "" for index in range(10_001)})),
+        f"{RETURNED}invalid metadata: more than 10000 errors, or than 8388608 characters of errors",
+    ),
+    "longer invalid annotations than are told": (
+        converting(metadata(annotations={f"{'a' * 100_000} {index}": "" for index in range(100)})),
+        f"{RETURNED}invalid metadata: more than 10000 errors, or than 8388608 characters of errors",
+    ),
     "too deep": (
         converting(lambda item: item | {"spec": DEEP}),
         f"{RETURNED}invalid object: it has too many",

@@ -16,7 +16,7 @@ import msgspec
 from pratique.admission.reviews import Deadline
 from pratique.apimachinery.decoding import GoTypes, ResponseDecoder, Scheme, TypeMeta
 from pratique.apimachinery.errors import CallError, CallTimeoutError, ConversionError
-from pratique.apimachinery.field_errors import ROOT
+from pratique.apimachinery.field_errors import ROOT, TooManyErrorsError, limited_errors, limited_texts
 from pratique.apimachinery.go_formats import decode_base64
 from pratique.apimachinery.json_reading import (
     go_kind,
@@ -336,15 +336,25 @@ def _checked_texts(field: str, answered: JSON, had: JSON) -> Mapping[str, str]:
             text = f"metadata.{field}[{key}] must be a string, but is {_go_type(value)} in converted object"
             raise _UnusableAnswerError(text)
     if answered != (had or {}):
-        metadata = ROOT / "metadata"
-        errors = (
-            validate_labels(answered, metadata / "labels")
-            if field == "labels"
-            else validate_annotations(answered, metadata / "annotation")
-        )
-        if errors:
-            raise _UnusableAnswerError(aggregate([str(error) for error in errors]))
+        texts = _errors_of_texts(field, answered)
+        if texts:
+            raise _UnusableAnswerError(aggregate(texts))
     return answered
+
+
+def _errors_of_texts(field: str, answered: JSONObject) -> list[str]:
+    """What is wrong with labels or annotations. kube-apiserver tells all of it, which may be a hundred megabytes."""
+    metadata = ROOT / "metadata"
+    try:
+        with limited_errors():
+            errors = (
+                validate_labels(answered, metadata / "labels")
+                if field == "labels"
+                else validate_annotations(answered, metadata / "annotation")
+            )
+        return [text for text, _ in limited_texts(errors)]
+    except TooManyErrorsError as error:
+        return [str(error)]
 
 
 _GO_TYPE_NAMES: Mapping[type, str] = {
