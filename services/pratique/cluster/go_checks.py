@@ -47,7 +47,7 @@ def _struct_check(kind: GoType) -> Check:
         if type(value) is not dict:
             return False
         if not fields:
-            _fill(kind, fields)
+            fields.update(_checks_of_fields(kind))  # in one step, as other threads check, too
         for name, child in value.items():
             # The type of what is text or a truth, and what checks anything else: one look for both.
             wanted = fields.get(name)
@@ -60,12 +60,13 @@ def _struct_check(kind: GoType) -> Check:
     return check
 
 
-def _fill(kind: GoType, fields: dict[str, type | Check]) -> None:
-    for name, field in kind.fields.items():
-        if field.omits_zero_scalars:
-            fields[name] = _nonzero_check(check_of(field.type))
-        else:
-            fields[name] = _PLAIN.get(field.type.kind) or check_of(field.type)
+def _checks_of_fields(kind: GoType) -> dict[str, type | Check]:
+    return {
+        name: _nonzero_check(check_of(field.type))
+        if field.omits_zero_scalars
+        else _PLAIN.get(field.type.kind) or check_of(field.type)
+        for name, field in kind.fields.items()
+    }
 
 
 def _nonzero_check(check: Check) -> Check:

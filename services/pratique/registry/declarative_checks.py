@@ -6,6 +6,7 @@ Source: ``k8s.io/apimachinery/pkg/api/validate``.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -82,13 +83,29 @@ class CheckCompiler:
     def __init__(self, types: Mapping[str, Sequence[CheckData]]) -> None:
         self._types = types
         self._compiled: dict[str, Check] = {}
+        self._compiling: dict[str, Check] = {}
+        self._lock = threading.Lock()
 
     def of_type(self, name: str) -> Check:
-        """The checks of a type; types may contain themselves."""
-        if name not in self._compiled:
-            self._compiled[name] = self._later(name)
-            self._compiled[name] = self.sequence(self._types[name])
-        return self._compiled[name]
+        """The checks of a type."""
+        found = self._compiled.get(name)
+        if found is not None:
+            return found
+        with self._lock:
+            # Others see all of it or nothing, also if this thread is interrupted.
+            self._compiling = {}
+            self._compile(name)
+            self._compiled |= self._compiling
+            return self._compiled[name]
+
+    def _compile(self, name: str) -> Check:
+        """The checks of a type in one that is being compiled; types may contain themselves."""
+        found = self._compiled.get(name) or self._compiling.get(name)
+        if found is not None:
+            return found
+        self._compiling[name] = self._later(name)
+        self._compiling[name] = self.sequence(self._types[name])
+        return self._compiling[name]
 
     def _later(self, name: str) -> Check:
         """The checks of a type that is being compiled."""
@@ -131,7 +148,7 @@ class CheckCompiler:
     # The methods below are named after the checks; each makes one of the arguments in the data.
 
     def _type(self, name: str) -> Check:
-        return self.of_type(name)
+        return self._compile(name)
 
     def _cohort(self, checks: Sequence[CheckData]) -> Check:
         return self.sequence(checks)

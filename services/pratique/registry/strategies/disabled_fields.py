@@ -120,7 +120,8 @@ def _search_of(name: str) -> _Search:
         if not disabled.isdisjoint(value):
             return True
         if not pairs:  # made with the first value, because types are recursive
-            pairs.extend((field, _search_in(type_)) for field, type_ in leading.items())
+            # In one step, as other threads search, too.
+            pairs.extend([(field, _search_in(type_)) for field, type_ in leading.items()])
         for field, inner in pairs:  # noqa: SIM110 - as in _finds
             if field in value and inner(value[field]):
                 return True
