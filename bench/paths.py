@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from deployments import CHAIN, Certificate, Deployment, configured, deployed
+from deployments import CHAIN, Certificate, Deployment, configured, deployed, deployed_in_one
 from measures import HERE, Effort, Section, Shape, Target, interleaved
 from payloads import write_payloads
 from sleepers import webhooks
@@ -108,6 +108,24 @@ def measure_validators(effort: Effort) -> Section:
     """``/validate`` with 1 to 8 validators, which share the same cores."""
     sets = {counted(number, "validator"): {"chain": CHAIN, "validators": number} for number in VALIDATORS}
     return _side_by_side(sets, effort)
+
+
+def measure_decision_logs(effort: Effort, folder: Path) -> Section:
+    """``/validate`` in one process: without a decision log, with one, and with one that is written before answers.
+
+    How long a flush takes is up to the disk of ``folder``.
+    """
+    flags = {
+        "no decision log": (),
+        "a decision log": ("--decision-log", str(folder / "decisions.jsonl")),
+        "a required one": ("--decision-log", str(folder / "required.jsonl"), "--decision-log-required"),
+    }
+    with contextlib.ExitStack() as running:
+        targets = {
+            name: running.enter_context(deployed_in_one((*CHAIN, *given))).target("/validate")
+            for name, given in flags.items()
+        }
+        return interleaved(targets, connections(1, 16, 64), effort)
 
 
 def _side_by_side(sets: Mapping[str, Mapping[str, object]], effort: Effort) -> Section:

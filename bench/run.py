@@ -53,6 +53,7 @@ def parts(effort: Effort, folder: Path, certificate: Certificate) -> dict[str, C
         "mutating policies": lambda: sidecars.measure_mutating_policies(effort, folder),
         "webhooks": lambda: paths.measure_webhooks(effort, folder),
         "validators": lambda: paths.measure_validators(effort),
+        "decision log": lambda: paths.measure_decision_logs(effort, folder),
         "waits": lambda: waits.measure_waits(effort, folder),
         "tails": lambda: tails.measure_tails(effort),
         "memory": lambda: soaks.measure_soak(effort),

@@ -32,6 +32,7 @@ TITLES = {
     "mutating policies": "/mutate by a policy in CEL",
     "webhooks": "/validate by webhooks over gRPC that match",
     "validators": "/validate by validators",
+    "decision log": "/validate in one process, by what is logged before its answer",
     "waits": "Validators that take 20 to 50 ms",
     "tails": "The highest rate, and half of it, the generator on a core of its own",
     "memory": "Memory",

@@ -220,7 +220,7 @@ DECISION_LOG_HELPS = MappingProxyType(
         "decision_log_key": "A file with the key of the hash chain; without it, writers of the log can forge it.",
         "decision_log_max_bytes": "Start a new log file at this size, such as 16MiB.",
         "decision_log_files": "The most log files to keep: FILE, FILE.1, …; 0 keeps all.",
-        "decision_log_required": "Answer 503 to reviews while the log cannot be written.",
+        "decision_log_required": "Answer reviews once their entries are on the disk, and with 503 if they cannot be.",
     }
 )
 CONSOLE_HELPS = MappingProxyType(

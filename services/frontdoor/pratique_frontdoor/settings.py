@@ -199,7 +199,7 @@ class FrontDoorSettings:
     decision_log_files: int = 0
     """The most files of a decision log; the oldest is deleted. 0 keeps all."""
     decision_log_required: bool = False
-    """Whether reviews get 503 while the decision log cannot be written."""
+    """Whether a review is answered only once its entry is on the disk, and with 503 if it cannot be written."""
     drain_seconds: float = 10.0
     """How long new requests are still answered, with ``Connection: close``, after the first signal to stop. 10: the
     time until every kube-proxy has removed the endpoint, with some reserve."""

@@ -247,9 +247,7 @@ def mentioned_variables(source: str, variables: Mapping[str, str]) -> tuple[Decl
         if (match := _TESTED.fullmatch(_COMMENT.sub("", presence)))
     )
     return tuple(
-        sorted(
-            DeclaredVariable(name, variables[name], name in tested) for name in words if name in variables
-        )
+        sorted(DeclaredVariable(name, variables[name], name in tested) for name in words if name in variables)
     )
 
 

@@ -154,7 +154,9 @@ def test_common_runs_are_in_both_sequences_in_order(
     for first, second in ((old, new), (["x", *old, *map(str, long)], [*map(str, kept), *new])):
         old_at = new_at = 0
         for i, j, size in common_runs(first, second):
-            assert i >= old_at and j >= new_at and size > 0
+            assert i >= old_at
+            assert j >= new_at
+            assert size > 0
             assert first[i : i + size] == second[j : j + size]
             old_at, new_at = i + size, j + size
 

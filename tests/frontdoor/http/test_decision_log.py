@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import concurrent.futures
 import contextlib
+import errno
 import http.client
 import json
+import os
 import re
+import resource
 import stat
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pratique_frontdoor.decision_logs.entries import MAX_TEXT_LENGTH
-from pratique_frontdoor.decision_logs.hash_chains import ChainReport, Verifier
+from pratique.cluster.store import ANY_NAMESPACE
+from pratique_frontdoor.chain.decisions import Decision
+from pratique_frontdoor.decision_logs.entries import MAX_TEXT_LENGTH, EntryWriter, Observation
+from pratique_frontdoor.decision_logs.hash_chains import ChainReport, HashChain, Verifier
+from pratique_frontdoor.decision_logs.writers import DecisionLog
+from pratique_frontdoor.http.codecs import decode_review
+from pratique_frontdoor.http.messages import RequestError
+from pratique_frontdoor.recording.files import RotatedFile
+from pratique_frontdoor.recording.recorders import ConfigurationDigest
 from support import forked_commands
 from support.front_doors.reviews import review_body
 from support.front_doors.running import Door, open_door_process
@@ -313,6 +326,143 @@ def test_reviews_are_refused_while_a_required_log_cannot_be_written(tmp_path: Pa
         folder.mkdir()
         assert within(PATIENCE, lambda: door.get("/readyz").code == 200)
         assert door.post("/admit").code == 200
+
+
+def _ask_until(done: threading.Event, door: Door, name: str) -> list[tuple[str, int, bool]]:
+    """Have reviews decided one after another: their uids, codes, and whether they were allowed."""
+    found: list[tuple[str, int, bool]] = []
+    while not done.is_set():
+        uid = f"{name}-{len(found)}"
+        answer = door.post("/admit", review_body(uid=uid))
+        found.append((uid, answer.code, answer.code == 200 and answer.json["response"]["allowed"]))
+    return found
+
+
+@contextlib.contextmanager
+def _callers(door: Door, answered: list[tuple[str, int, bool]]) -> Iterator[None]:
+    """Have eight callers ask until the block ends, and collect what they are answered."""
+    done = threading.Event()
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        asking = [pool.submit(_ask_until, done, door, f"caller{number}") for number in range(8)]
+        try:
+            yield
+        finally:
+            done.set()
+        for found in asking:
+            answered += found.result()
+
+
+def _fill_the_disk(door: Door, pid: int, path: Path) -> None:
+    """Have some reviews logged, then let the file of the process have but a few more lines."""
+    written = shown(door, "written_total")
+    assert within(PATIENCE, lambda: shown(door, "written_total") > written + 20)
+    hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)[1]
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (path.stat().st_size + 10_000, hard))
+    assert within(PATIENCE, lambda: shown(door, "failing") == 1)
+
+
+def test_nobody_is_admitted_without_a_line_where_a_required_log_fills_its_disk(tmp_path: Path) -> None:
+    path = tmp_path / "decisions.jsonl"
+    settings: dict[str, Any] = {"decision_log": str(path), "decision_log_required": True, "drain_seconds": 0}
+    answered: list[tuple[str, int, bool]] = []
+    with open_door_process("AllowingEngine", **settings) as running:
+        door, pid = running.door, running.process.pid
+        unlimited = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+        for _ in range(3):  # full, and with room again
+            with _callers(door, answered):
+                _fill_the_disk(door, pid, path)
+            assert door.get("/readyz").code == 503
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, unlimited)
+            assert within(PATIENCE, lambda: door.get("/readyz").code == 200)
+        running.process.kill()  # what was answered is in the file already
+    admitted = {uid for uid, _, allowed in answered if allowed}
+    recorded = {line["request"]["uid"] for line in answers(path) if line.get("allowed")}
+    assert {code for _, code, _ in answered} == {200, 503}
+    assert admitted <= recorded
+    report = verified(path)
+    assert report.faults == []
+    assert report.lost > 0
+
+
+class Flushes(RotatedFile):
+    """A file that waits before it is flushed, until it may, and may fail then."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, max_bytes=LEAST, files=0)
+        self.begun = threading.Semaphore(0)
+        self.allowed = threading.Semaphore(0)
+        self.count = 0
+        self.fails = False
+
+    def sync(self) -> None:
+        self.begun.release()
+        assert self.allowed.acquire(timeout=PATIENCE)
+        self.count += 1
+        if self.fails:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        super().sync()
+
+
+def required_log(file: Flushes) -> DecisionLog:
+    return DecisionLog(
+        file,
+        HashChain(),
+        EntryWriter(None, b"r" * 32, 1 << 20),
+        ConfigurationDigest(()),
+        required=True,
+    )
+
+
+def observed(number: int) -> Observation:
+    seen = Observation("/admit", {"type": "http", "client": None, "state": {}})
+    seen.received = decode_review(review_body(uid=f"u{number}"), ANY_NAMESPACE)
+    seen.decision = Decision(uid=f"u{number}", allowed=True)
+    seen.answered(200, b"")
+    return seen
+
+
+def test_reviews_that_wait_for_a_required_log_at_a_time_share_a_flush(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    file = Flushes(path)
+
+    async def scenario() -> None:
+        log = required_log(file)
+        first = asyncio.ensure_future(log.confirm(observed(0)))
+        await asyncio.to_thread(file.begun.acquire)
+        others = [asyncio.ensure_future(log.confirm(observed(number))) for number in range(1, 51)]
+        await asyncio.sleep(0)  # all of them are in the queue
+        assert not first.done()  # though its line is in the file
+        file.allowed.release()
+        await first
+        await asyncio.to_thread(file.begun.acquire)
+        assert not any(other.done() for other in others)
+        file.allowed.release()
+        await asyncio.gather(*others)
+        assert (file.count, len(answers(path))) == (2, 51)
+        file.allowed.release()  # for the final seal
+        await asyncio.to_thread(log.close)
+
+    asyncio.run(scenario())
+    assert verified(path).faults == []
+
+
+def test_a_review_whose_entry_cannot_be_flushed_is_refused(tmp_path: Path) -> None:
+    file = Flushes(tmp_path / "log")
+
+    async def scenario() -> None:
+        log = required_log(file)
+        file.fails = True
+        file.allowed.release(2)  # for the entry, and to see whether the disk is well again
+        with pytest.raises(RequestError, match="its decision log cannot be written") as refused:
+            await log.confirm(observed(0))
+        assert refused.value.status.code == 503
+        file.fails = False
+        file.allowed.release(100)
+        assert within(PATIENCE, lambda: not log.failing)
+        await log.confirm(observed(1))
+        await asyncio.to_thread(log.close)
+
+    asyncio.run(scenario())
 
 
 def _start(path: Path, **settings: Any) -> tuple[int, str]:

@@ -20,6 +20,8 @@ from pratique_frontdoor.recording.recorders import objects_size
 from pratique_frontdoor.recording.redaction import Redaction, concerns_secret
 
 if TYPE_CHECKING:
+    import asyncio
+
     from starlette.types import Scope
 
 MAX_TEXT_LENGTH = 1024
@@ -53,6 +55,10 @@ class Observation(msgspec.Struct):
     """The body of a response without a decision."""
     seconds: float = 0.0
     """The duration."""
+    members: JSONObject | None = None
+    """The members of its entry, if they are made already."""
+    confirmation: asyncio.Future[bool] | None = None
+    """What waits for its entry: becomes true once that is on the disk, and false if it cannot be written."""
     has_dropped_objects: bool = False
     """Whether objects and patch were dropped because too much waited to be written."""
 

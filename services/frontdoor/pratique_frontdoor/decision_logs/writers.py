@@ -1,22 +1,27 @@
 """Writes the decision log in a separate thread, and reports its gaps.
 
 A request costs one entry in a queue. If the thread cannot keep up, or the disk cannot be written to, entries are lost
-and counted, and the chain records how many as soon as it can be written again: no loss is silent.
+and counted, and the chain records how many as soon as it can be written again: no loss is silent. If the log is
+required, a review waits until its entry is on the disk; all entries that wait at a time share one flush.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 import os
 import queue
 import secrets
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import ConfigurationError
+from pratique.apimachinery.json_reading import LARGE_BYTES
 from pratique.configuration.key_files import read_key
 from pratique_frontdoor.decision_logs.entries import EntryWriter, Observation, audit_time
 from pratique_frontdoor.decision_logs.hash_chains import VERSION, HashChain, last_link
@@ -34,6 +39,8 @@ _MAX_WAITING = 4096
 """Entries that may wait: four seconds of them at a thousand reviews per second, for a disk that hangs briefly."""
 _MAX_WAITING_BYTES = 32 * 1024 * 1024
 """Bytes of objects that may wait, as received: half of the limit for reviews in flight."""
+_MAX_BATCH = 256
+"""Entries that are written before they are flushed together: what 256 reviews at a time wait for is one flush."""
 _DRAIN_SECONDS = 5.0
 """How long the last entries may take."""
 _SEAL_ENTRIES = 1000
@@ -70,7 +77,7 @@ class DecisionLog:
             chain: The end of its chain.
             entries: Creates the entries.
             configuration: The digest of the current configuration.
-            required: Whether to refuse reviews while the log cannot be written.
+            required: Whether to refuse reviews whose entries cannot be written.
             repaired: Bytes of a partial entry that were removed from the file.
 
         Raises:
@@ -103,13 +110,31 @@ class DecisionLog:
             RequestError: it is refused (503).
         """
         if self.required and self.failing:
-            text = "the server is currently unable to handle the request: its decision log cannot be written"
-            raise RequestError(statuses.service_unavailable(text))
+            raise _unwritable()
+
+    async def confirm(self, observation: Observation) -> None:
+        """Wait until a decision is on the disk, if the log is required; it may be answered then.
+
+        Raises:
+            RequestError: it is refused (503), because it could not be written.
+        """
+        if not self.required:
+            return
+        if observation.size > LARGE_BYTES:
+            # Searching a large object for secrets must not delay the entries of others.
+            members, current = self._entries.members, self._configuration.current
+            observation.members = await asyncio.to_thread(members, observation, current)
+        observation.confirmation = asyncio.get_running_loop().create_future()
+        self.take(observation)
+        if not await observation.confirmation:
+            raise _unwritable()
 
     def take(self, observation: Observation) -> None:
         """Queue a response for writing. Never waits, never fails."""
         if self._queue.qsize() >= _MAX_WAITING:
             self._refused += 1
+            if observation.confirmation is not None:
+                observation.confirmation.set_result(False)
             return
         if self._taken_bytes - self._done_bytes > _MAX_WAITING_BYTES:
             # Otherwise a client with many large objects could decide what is not logged.
@@ -152,41 +177,65 @@ class DecisionLog:
     # Called in the thread
 
     def _run(self) -> None:
-        while True:
-            try:
-                observation = self._queue.get(timeout=_TICK_SECONDS)
-            except queue.Empty:
-                self._tick()
-                continue
-            if observation is None:
-                break
-            self._write(observation)
-            self._done_bytes += observation.size
-            del observation  # releases the review while waiting for the next
+        batch: list[Observation | None] = []
+        while None not in batch:
+            batch = self._next_batch()
+            self._write_batch([observation for observation in batch if observation is not None])
             self._tick()
         self._attempt(self._note_gap)
         self._attempt(lambda: self._seal(final=True))
         self._log_losses(float("inf"))
         self._file.close()
 
+    def _next_batch(self) -> list[Observation | None]:
+        """Return what waits, at most for a while; None is the end."""
+        batch: list[Observation | None] = []
+        with contextlib.suppress(queue.Empty):
+            batch.append(self._queue.get(timeout=_TICK_SECONDS))
+            while len(batch) < _MAX_BATCH and batch[-1] is not None:
+                batch.append(self._queue.get_nowait())
+        return batch
+
+    def _write_batch(self, batch: Sequence[Observation]) -> None:
+        written = [self._write(observation) for observation in batch]
+        if self.required and any(written) and not self._attempt(self._file.sync):
+            written = [False] * len(batch)
+        confirmations = [
+            (observation.confirmation, is_written)
+            for observation, is_written in zip(batch, written, strict=True)
+            if observation.confirmation is not None
+        ]
+        if confirmations:
+            loop = confirmations[0][0].get_loop()
+            with contextlib.suppress(RuntimeError):  # it is closed: nobody waits any more
+                loop.call_soon_threadsafe(_confirm, confirmations)
+        self._done_bytes += sum(observation.size for observation in batch)
+
     def _tick(self) -> None:
         if self._reason or self.lost > self._recorded_lost:
-            self._attempt(self._note_gap)
+            self._attempt(self._recover)
         due = time.monotonic() - self._sealed_at >= _SEAL_SECONDS
         if self._unsealed >= _SEAL_ENTRIES or (self._unsealed and due):
             self._attempt(self._seal)
         self._log_losses(time.monotonic())
 
-    def _write(self, observation: Observation) -> None:
+    def _write(self, observation: Observation) -> bool:
         def write() -> None:
             self._note_gap()
-            self._append(self._entries.members(observation, self._configuration.current))
+            members = observation.members
+            self._append(members or self._entries.members(observation, self._configuration.current))
 
         if self._attempt(write):
             self._written += 1
             self._unsealed += 1
-        else:
-            self._failed += 1
+            return True
+        self._failed += 1
+        return False
+
+    def _recover(self) -> None:
+        self._note_gap()
+        if self.required:
+            self._file.sync()
 
     def _attempt(self, write: Any) -> bool:
         try:
@@ -215,13 +264,15 @@ class DecisionLog:
 
     def _append(self, members: dict[str, Any], room: int = _SEAL_BYTES) -> None:
         self._file.follow()
-        if room and self._file.is_full(len(self._chain.line(members)) + room):
+        line, sequence = self._chain.line(members), self._chain.sequence
+        if room and self._file.is_full(len(line) + room):
             self._add({"kind": "seal", "time": audit_time(time.time()), "final": False})
             self._file.sync()
             self._file.rotate()
         if self._file.is_empty:
             self._head("rotation")
-        self._add(members)
+        # A seal and a head have come between it and the line that it followed.
+        self._add_line(line if self._chain.sequence == sequence else self._chain.line(members))
 
     def _head(self, why: str, repaired: int = 0) -> None:
         members = {
@@ -234,7 +285,9 @@ class DecisionLog:
         self._add({**members, "repairedBytes": repaired} if repaired else members)
 
     def _add(self, members: dict[str, Any]) -> None:
-        line = self._chain.line(members)
+        self._add_line(self._chain.line(members))
+
+    def _add_line(self, line: bytes) -> None:
         self._file.append(line)
         self._chain.advance(line)
 
@@ -246,6 +299,18 @@ class DecisionLog:
         _log.error("entries of the decision log were lost", extra={"count": self.lost, "reason": reason})
         self._reported = self.lost
         self._next_log_at = now + _LOG_INTERVAL_SECONDS
+
+
+def _unwritable() -> RequestError:
+    text = "the server is currently unable to handle the request: its decision log cannot be written"
+    return RequestError(statuses.service_unavailable(text))
+
+
+def _confirm(confirmations: Sequence[tuple[asyncio.Future[bool], bool]]) -> None:
+    """Tell those that wait whether their entries are on the disk; some may have gone."""
+    for confirmation, is_written in confirmations:
+        if not confirmation.done():
+            confirmation.set_result(is_written)
 
 
 def open_decision_log(settings: FrontDoorSettings) -> DecisionLog | None:

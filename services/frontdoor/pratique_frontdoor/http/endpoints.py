@@ -205,8 +205,9 @@ class DecisionEndpoint:
             if isinstance(error, OutageError):
                 self._metrics.count_outage(error.service, error.cause)
             reply = status_reply(failure_status(error, self._path))
-        if log is not None and observation is not None:
-            # Every response passes here before it is sent, whether it has a decision or not.
+        if log is not None and observation is not None and observation.confirmation is None:
+            # Every response passes here before it is sent, whether it has a decision or not; if it is to wait for its
+            # entry, the log has it already.
             observation.answered(reply.code, reply.body)
             log.take(observation)
         await reply.send(send)
@@ -234,8 +235,10 @@ class DecisionEndpoint:
             if deadline.passed:
                 raise TimeoutError
             decision = await self._decide(received, query, deadline)
-        if observation is not None:
-            observation.decision = decision
+            if self._decision_log is not None and observation is not None:
+                observation.decision = decision
+                observation.answered(200, b"")
+                await self._decision_log.confirm(observation)
         if trace is not None:
             trace.set_decision(received.review, decision)
         return self._reply(received, decision, blame=query.blame)

@@ -38,7 +38,7 @@ class RotatedFile:
         self._max_bytes = max_bytes
         self._files = files
         self._descriptor = -1
-        self._torn = False
+        self._torn = self._has_new_name = False
         self._open()
 
     def append(self, line: bytes) -> None:
@@ -68,13 +68,21 @@ class RotatedFile:
         return self._is_regular and not self._size
 
     def sync(self) -> None:
-        """Flush written lines to disk.
+        """Flush written lines to disk, and the name of a new file.
 
         Raises:
             OSError: the flush failed.
         """
-        if self._descriptor >= 0 and self._is_regular:
-            os.fdatasync(self._descriptor)
+        if self._descriptor < 0 or not self._is_regular:
+            return
+        os.fdatasync(self._descriptor)
+        if self._has_new_name:
+            folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+            self._has_new_name = False
 
     def close(self) -> None:
         """Close the file."""
@@ -90,6 +98,7 @@ class RotatedFile:
         self._is_regular = stat.S_ISREG(state.st_mode)
         self._identity = (state.st_dev, state.st_ino)
         self._torn = False
+        self._has_new_name = True
         if not self._is_regular:
             return
         if stat.S_IMODE(state.st_mode) != _MODE:
@@ -109,7 +118,10 @@ class RotatedFile:
                 state = self._path.stat()
                 if (state.st_dev, state.st_ino) == self._identity:
                     return
-            self.close()
+            try:
+                self.sync()  # nobody flushes it later
+            finally:
+                self.close()
         self._open()
 
     @property
