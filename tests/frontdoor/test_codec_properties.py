@@ -38,7 +38,9 @@ def test_a_sent_review_decodes_to_itself(review: Review, version: ReviewVersion)
         request_kind=named.request_kind or named.kind,
         request_resource=named.request_resource or named.resource,
         request_subresource=named.request_subresource if named.request_resource else named.subresource,
+        received_values=received.review.received_values,
     )
+    assert received.review.received_values > 0
 
 
 READER = LargeTextReader()

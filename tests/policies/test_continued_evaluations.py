@@ -118,14 +118,14 @@ def test_policies_without_costly_expressions_use_up_the_inline_budget_too() -> N
 
 
 def test_expensive_evaluations_share_two_threads() -> None:
-    seen: set[str] = set()
+    seen: set[int] = set()
     begun = threading.Barrier(2)
 
     def decide(limits: EvaluationLimits) -> Answer:
         if limits.inline_budget is not None:
             raise SlowEvaluationError
         begun.wait(120)  # passes only in pairs
-        seen.add(threading.current_thread().name)
+        seen.add(threading.get_ident())
         return Allow()
 
     async def answers() -> list[Answer]:

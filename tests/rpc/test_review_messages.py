@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 from hypothesis import given
 
@@ -32,7 +33,9 @@ def sent(review: Review) -> Review:
 
 @given(reviews())
 def test_a_review_arrives_as_it_was_sent(review: Review) -> None:
-    assert sent(review) == review
+    arrived = sent(review)
+    assert arrived.received_values > 0
+    assert msgspec.structs.replace(arrived, received_values=review.received_values) == review
 
 
 def test_objects_are_sent_as_their_original_bytes() -> None:

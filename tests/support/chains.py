@@ -19,6 +19,7 @@ from pratique.configuration.loading import Configurations
 from pratique.hosting.catalogue import configure_controller, load_catalogue
 from pratique.hosting.running import MutatorHost, ValidatorHost
 from pratique.https.clients import HttpsClients
+from pratique.processes.review_threads import estimate_values
 from pratique_frontdoor.chain.assembly import ChainParts, assemble
 from pratique_frontdoor.chain.decisions import Decision
 from pratique_frontdoor.engines.local import InProcessTransport
@@ -45,7 +46,11 @@ def pod_review(pod: Any = None, **changes: Any) -> Review:
         object_document=Document.from_data(json.loads(json.dumps(POD if pod is None else pod))),
         cluster=ObjectStore(assume_namespaces=True),
     )
-    return msgspec.structs.replace(review, **changes)
+    review = msgspec.structs.replace(review, **changes)
+    received = [document.unchecked_raw for document in review.documents if document.received_bytes]
+    # As a service counts what it receives; what tests make of data was not received.
+    values = estimate_values(*received) if received else review.received_values
+    return msgspec.structs.replace(review, received_values=values)
 
 
 def webhook_controllers() -> list[Controller]:

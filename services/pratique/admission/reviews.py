@@ -127,6 +127,10 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
     made_of: JSON = None
     """A stored object that this one shares parts with. The shared parts are decoded and have their defaults, so object
     validation does not do that again; None if there is no such object. It stays in this process."""
+    received_values: int = 0
+    """About how many values the objects had when this process received them, which bounds the work on them
+    (:mod:`pratique.processes.review_threads`); 0 if they were made here, where nobody else waits. It stays in this
+    process."""
     is_retry: bool = False
     """Whether the same call was sent before to a service that may have carried it out. A controller that commits quota
     then checks whether it already has."""

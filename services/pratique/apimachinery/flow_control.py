@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
+import threading
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Protocol, TypeVar
 
@@ -73,6 +74,7 @@ class TokenBuckets:
         """Hold at most ``size`` buckets."""
         self._rate = rate
         self._buckets: MutableMapping[bytes, TokenBucket] = cachetools.LRUCache(size)
+        self._lock = threading.Lock()  # large reviews come in threads
 
     def __len__(self) -> int:
         """The number of buckets held."""
@@ -81,10 +83,11 @@ class TokenBuckets:
     def take(self, key: str, now: int) -> bool:
         """Take one token from the bucket of a key; False if there is none."""
         digest = _digest(key)
-        bucket = self._buckets.get(digest)
-        if bucket is None:
-            bucket = self._buckets[digest] = TokenBucket(self._rate.burst)
-        return bucket.take(self._rate, now)
+        with self._lock:
+            bucket = self._buckets.get(digest)
+            if bucket is None:
+                bucket = self._buckets[digest] = TokenBucket(self._rate.burst)
+            return bucket.take(self._rate, now)
 
 
 def _digest(key: str) -> bytes:

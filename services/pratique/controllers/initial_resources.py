@@ -31,6 +31,7 @@ from pratique.controllers.usage_history import (
     open_history,
 )
 from pratique.pods import pod_spec
+from pratique.processes.review_threads import work_on_review
 from pratique.telemetry.logs import describe_error
 
 ANNOTATION = "kubernetes.io/initial-resources"
@@ -115,13 +116,16 @@ class _UsageEstimates(msgspec.Struct, frozen=True):
         """Set the requests of containers that leave them open, if enough is known about their images."""
         if not pod_spec.is_pod(review.object):
             return deny(status=statuses.bad_request(pod_spec.NOT_A_POD))
-        containers = list(_open_containers(review.object))
+        values = review.received_values
+        containers = await work_on_review(values, lambda: list(_open_containers(review.object)))
         if not containers:
             return allow()
         missing = {resource for container in containers for resource in container.missing}
         amounts = await self._amounts(missing, review.namespace)
         try:
-            return _set_requests(Edits(review.object), containers, amounts).answer()
+            return await work_on_review(
+                values, lambda: _set_requests(Edits(review.object), containers, amounts).answer()
+            )
         except RefusalError:
             return allow()  # other controllers report malformed Pods
 
@@ -131,29 +135,27 @@ class _UsageEstimates(msgspec.Struct, frozen=True):
         """Estimate as many amounts as the time allows."""
         amounts: dict[_ResourceOfImage, int] = {}
         errors: collections.Counter[str] = collections.Counter()
-        gate = asyncio.Semaphore(_CONCURRENT_QUERIES)
+        waiting = iter(sorted(missing))
 
-        async def estimate(resource: _ResourceOfImage) -> None:
-            try:
-                async with gate:
+        async def estimate_waiting() -> None:
+            for resource in waiting:
+                try:
                     amount = await self._estimate(resource, namespace)
-            except UsageHistoryError as error:
-                errors[str(error)] += 1
-            except Exception as error:  # noqa: BLE001 - whatever fails in a history costs only the estimate
-                errors[describe_error(error)] += 1
-            else:
-                if amount is not None:
-                    amounts[resource] = amount
+                except UsageHistoryError as error:
+                    errors[str(error)] += 1
+                except Exception as error:  # noqa: BLE001 - whatever fails in a history costs only the estimate
+                    errors[describe_error(error)] += 1
+                else:
+                    if amount is not None:
+                        amounts[resource] = amount
 
         try:
             async with asyncio.timeout(self.estimate_timeout_seconds), asyncio.TaskGroup() as group:
-                for resource in sorted(missing):
-                    group.create_task(estimate(resource))
+                for _ in range(_CONCURRENT_QUERIES):
+                    group.create_task(estimate_waiting())
         except TimeoutError:
             errors["the history did not answer in time"] += 1
-        for reason, count in errors.items():
-            extra = {"controller": "InitialResources", "reason": reason, "count": count}
-            _log.warning("usage could not be estimated", extra=extra)
+        _log_errors(errors)
         return amounts
 
     async def _estimate(self, missing: _ResourceOfImage, namespace: str) -> int | None:
@@ -172,6 +174,12 @@ class _UsageEstimates(msgspec.Struct, frozen=True):
             if usage.samples >= _MIN_SAMPLES:
                 break
         return usage.amount if usage.samples > 0 else None
+
+
+def _log_errors(errors: Mapping[str, int]) -> None:
+    for reason, count in errors.items():
+        extra = {"controller": "InitialResources", "reason": reason, "count": count}
+        _log.warning("usage could not be estimated", extra=extra)
 
 
 def _open_containers(pod: JSONObject) -> Iterator[_OpenContainer]:

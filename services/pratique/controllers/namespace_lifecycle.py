@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import asyncio
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
@@ -139,24 +140,27 @@ class ForceLiveLookupCache:
         """Start empty; ``clock`` is the time in seconds."""
         self._clock = clock
         self._expiries: OrderedDict[str, float] = OrderedDict()
+        self._lock = threading.Lock()  # large reviews come in threads
 
     def add(self, name: str) -> None:
         """Remember a name from now on."""
-        self._expiries[name] = self._clock() + _FORCE_LIVE_LOOKUP_SECONDS
-        self._expiries.move_to_end(name)
-        if len(self._expiries) > _FORCE_LIVE_LOOKUP_NAMES:
-            self._expiries.popitem(last=False)
+        with self._lock:
+            self._expiries[name] = self._clock() + _FORCE_LIVE_LOOKUP_SECONDS
+            self._expiries.move_to_end(name)
+            if len(self._expiries) > _FORCE_LIVE_LOOKUP_NAMES:
+                self._expiries.popitem(last=False)
 
     def __contains__(self, name: str) -> bool:
         """Whether the name is remembered, up to and including its last moment."""
-        expiry = self._expiries.get(name)
-        if expiry is None:
-            return False
-        if self._clock() > expiry:
-            del self._expiries[name]
-            return False
-        self._expiries.move_to_end(name)
-        return True
+        with self._lock:
+            expiry = self._expiries.get(name)
+            if expiry is None:
+                return False
+            if self._clock() > expiry:
+                del self._expiries[name]
+                return False
+            self._expiries.move_to_end(name)
+            return True
 
 
 def _is_namespace(review: Review) -> bool:

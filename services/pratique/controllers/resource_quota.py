@@ -43,6 +43,7 @@ from pratique.controllers.quota.resource_quotas import (
     read_quota,
 )
 from pratique.pods.resource_requirements import ResourceList
+from pratique.processes.review_threads import work_on_review
 from pratique.telemetry.metrics import CallbackMetric, LabeledCounter
 
 EVALUATION_SECONDS = 10.0
@@ -122,15 +123,18 @@ class QuotaController(msgspec.Struct, frozen=True, kw_only=True):
         stored = cluster.list("", "resourcequotas", review.namespace)
         if not stored and not self.limited:
             return allow()
-        evaluator.check_kind(review.object)
         try:
-            quotas = [read_quota(quota) for quota in stored]
-            deltas = quota_deltas(review, evaluator, quotas, self.limited)
+            deltas = await work_on_review(review.received_values, self._deltas, review, stored)
             if deltas:
                 await self._settle(review, deltas, cluster)
         except InputError as error:
             raise RefusalError(statuses.plain_error(f"error resolving quota: {error}")) from None
         return _set_namespace(review)
+
+    def _deltas(self, review: Review, stored: Sequence[JSON]) -> Sequence[QuotaDelta]:
+        evaluator = evaluator_of(review.resource.group, review.resource.resource)
+        evaluator.check_kind(review.object)
+        return quota_deltas(review, evaluator, [read_quota(quota) for quota in stored], self.limited)
 
     async def _settle(self, review: Review, deltas: Sequence[QuotaDelta], cluster: Cluster) -> None:
         """Charge the deltas; for dry runs and trials, only check whether they fit.

@@ -18,6 +18,7 @@ from pratique.configuration.settings import ChainSettings
 from pratique.hosting.running import ControllerMetrics
 from pratique.hosting.services import HostedChain, HostFactory, HostT, host_chain
 from pratique.processes.large_texts import LargeTextReader
+from pratique.processes.review_threads import work_on_review
 from pratique.rpc.check_digests import CheckDigests
 from pratique.rpc.descriptions import catalogue_service
 from pratique.rpc.handlers import (
@@ -81,7 +82,9 @@ class PhaseService(msgspec.Struct, Generic[HostT], frozen=True):
             outcomes = await self.run_controllers(host, review, calls, controllers_deadline(context))
             if metrics is not None:
                 metrics.observe(outcomes)
-            return self.response_of(outcomes, review.uid, digest, rules)
+            return await work_on_review(
+                review.received_values, self.response_of, outcomes, review.uid, digest, rules
+            )
 
         stream = STREAMED_METHODS[self.phase]
         _, service, method = stream.path.split("/")

@@ -14,7 +14,7 @@ import inspect
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeAlias, assert_never
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeAlias, assert_never, cast
 
 import msgspec
 
@@ -51,6 +51,7 @@ from pratique.cluster.store import Cluster
 from pratique.cluster.typed_decoding import decode_changed, type_fault
 from pratique.hosting.catalogue import HostedController
 from pratique.hosting.selection import RequestSelection, Verdict
+from pratique.processes.review_threads import threads_for, work_beside_loop
 from pratique.processes.thread_pool import ControllerThreads
 from pratique.telemetry.logs import describe_error, place_in_policy
 from pratique.telemetry.metrics import CallbackMetric, DurationHistogram
@@ -199,8 +200,21 @@ class HandlerRunner(msgspec.Struct, frozen=True):
     tells_places: bool = False
     """Whether a failure names file and line of the policy, which only whoever runs the policy should see."""
 
-    async def run(self, review: Review, call: Call, deadline: Deadline | None = None) -> RunResult:
+    async def run(
+        self,
+        review: Review,
+        call: Call,
+        deadline: Deadline | None = None,
+        beside_loop: ControllerThreads | None = None,
+    ) -> RunResult:
         """Run the handler on a review that it is to get, within the call's time limit and the deadline.
+
+        Args:
+            review: The review.
+            call: Which policies to run, and for how long.
+            deadline: When nobody waits any longer.
+            beside_loop: Where a handler runs that would else run on the event loop, and is ended when its time is up;
+                None if there is little to do.
 
         Raises:
             ReviewError: the reviewed object is not JSON.
@@ -209,7 +223,9 @@ class HandlerRunner(msgspec.Struct, frozen=True):
             verdict = await self.selection.decide(review, None if deadline is None else deadline.at)
             if verdict:
                 return RunResult(self._not_called(verdict), review.object_document)
-        result = await self._run_handler(review, call, deadline)
+        result = await self._run_handler(
+            review, call, deadline, beside_loop if self.threads is None else None
+        )
         if self.fails_open and isinstance(result.outcome.decision, Failed):
             return RunResult(self._opened(result.outcome, result.outcome.decision), review.object_document)
         return result
@@ -238,17 +254,25 @@ class HandlerRunner(msgspec.Struct, frozen=True):
             policy_outcomes=(part,),
         )
 
-    async def _run_handler(self, review: Review, call: Call, deadline: Deadline | None) -> RunResult:
+    async def _run_handler(
+        self, review: Review, call: Call, deadline: Deadline | None, beside_loop: ControllerThreads | None
+    ) -> RunResult:
         began = time.perf_counter()
         seconds = _seconds_allowed(call, deadline)
         try:
-            answer: object = self._refusal(review)
-            if answer is None:
-                answer = await self._call_handler(self._prepare(review, call, seconds), seconds)
-                self._remember(review, answer, time.perf_counter() - began)
+            refusal = self._refusal(review)
+            answer: object = refusal
+            if refusal is None:
+                answer = await self._call_handler(self._prepare(review, call, seconds), seconds, beside_loop)
             if isinstance(answer, UnansweredError):
-                answer = await self._call_again(review, call, answer, seconds)
-            decision, document = self._evaluate(answer, review)
+                answer = await self._call_again(review, call, answer, seconds, beside_loop)
+            if beside_loop is None or isinstance(answer, _SHORT_ANSWER_TYPES):
+                decision, document = self._evaluate(answer, review)
+            else:
+                left = None if seconds is None else began + seconds - time.perf_counter()
+                decision, document = await self._evaluate_beside_loop(answer, review, left, beside_loop)
+            if refusal is None:
+                self._remember(review, answer, time.perf_counter() - began)
         except TimeoutError:
             if (took := time.perf_counter() - began) >= LEAST_SECONDS:
                 self.late_reviews.fail(review, took)
@@ -278,14 +302,19 @@ class HandlerRunner(msgspec.Struct, frozen=True):
             self.late_reviews.answer(review)
 
     async def _call_again(
-        self, review: Review, call: Call, unanswered: UnansweredError, seconds: float | None
+        self,
+        review: Review,
+        call: Call,
+        unanswered: UnansweredError,
+        seconds: float | None,
+        beside_loop: ControllerThreads | None,
     ) -> object:
         """Call the handler again, once an authorizer has asked the API server, until it has nothing more to ask."""
         deadline = None if seconds is None else Deadline.after(seconds)
 
         async def call_handler() -> object:
             left = None if deadline is None else deadline.remaining_seconds
-            answer = await self._call_handler(self._prepare(review, call, left), left)
+            answer = await self._call_handler(self._prepare(review, call, left), left, beside_loop)
             if isinstance(answer, UnansweredError):
                 raise answer
             return answer
@@ -301,18 +330,22 @@ class HandlerRunner(msgspec.Struct, frozen=True):
             return review
         return msgspec.structs.replace(review, only=call.only, span=call.span, explain=call.explain)
 
-    async def _call_handler(self, review: Review, seconds: float | None) -> object:
+    async def _call_handler(
+        self, review: Review, seconds: float | None, beside_loop: ControllerThreads | None
+    ) -> object:
         """Return the handler's answer, or the exception that it raised as a value."""
         answer: object
-        if self.threads is None:
+        if self.threads is not None:
+            answer = await _wait_at_most(seconds, self.threads.submit(self.handler, review))
+        elif beside_loop is not None and self.immediate:
+            answer = await _wait_at_most(seconds, beside_loop.submit_interruptible(self.handler, review))
+        else:
             try:
                 answer = self.handler(review)
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # noqa: BLE001 - a policy that calls sys.exit() must not end its service
                 answer = error
-        else:
-            answer = await _wait_at_most(seconds, self.threads.submit(self.handler, review))
         if not isinstance(answer, _ANSWER_TYPES) and inspect.isawaitable(answer):
             answer = await _wait_at_most(seconds, asyncio.ensure_future(_await_or_return_error(answer)))
         return answer
@@ -324,6 +357,16 @@ class HandlerRunner(msgspec.Struct, frozen=True):
             except Exception as error:  # noqa: BLE001 - a malformed answer affects only its own outcome
                 answer = error
         return self._failure(answer, review), review.object_document
+
+    async def _evaluate_beside_loop(
+        self, answer: object, review: Review, seconds: float | None, threads: ControllerThreads
+    ) -> EvaluatedAnswer:
+        """Evaluate a patch or an error, for which the object is read again, within the time that is left."""
+        future = threads.submit_interruptible(functools.partial(self._evaluate, answer), review)
+        evaluated = await _wait_at_most(seconds, future)
+        if isinstance(evaluated, BaseException):
+            raise evaluated
+        return cast("EvaluatedAnswer", evaluated)
 
     def _failure(self, error: BaseException, review: Review) -> OutcomeDecision:
         if isinstance(error, RemoteFailureError):
@@ -340,6 +383,7 @@ class HandlerRunner(msgspec.Struct, frozen=True):
 
 
 _ANSWER_TYPES = (Allow, Patch, Deny)
+_SHORT_ANSWER_TYPES = (Allow, Deny)
 _EMPTY_ANSWER = Allow()
 
 
@@ -463,6 +507,17 @@ class ControllerHost:
             review = msgspec.structs.replace(review, cluster=self.cluster, conversion_webhooks=asks)
         return with_provisioned_namespace(review) if self._provisions else review
 
+    async def prepare(self, review: Review) -> Review:
+        """Return the review as :meth:`in_cluster` does, with a large object read where nobody waits for that.
+
+        Raises:
+            ReviewError: a document is not JSON.
+        """
+        review = self.in_cluster(review)
+        if threads_for(review.received_values) is not None:
+            await work_beside_loop(review.received_values, _check_documents_readable, review)
+        return review
+
     def close_threads(self) -> None:
         """End the threads that its handlers have run in, those of handlers that still run excepted."""
         for runner in self.runners.values():
@@ -518,16 +573,18 @@ class MutatorHost(ControllerHost):
         Raises:
             ReviewError: the reviewed object is not JSON.
         """
-        review = self.in_cluster(review)
+        review = await self.prepare(review)
         document = review.object_document
         outcomes: list[Outcome] = []
+        spent = 0.0
         for call in calls:
             if document is not review.object_document:
                 review = review.with_object(document)
             runner = self.runners.get(call.name)
             if runner is None:
                 return [*outcomes, _unknown_controller(call)]
-            result = await runner.run(review, call, deadline)
+            result = await runner.run(review, call, deadline, threads_for(review.received_values, spent))
+            spent += result.outcome.duration_seconds
             outcomes.append(result.outcome)
             if isinstance(result.outcome.decision, Denied | Failed):
                 break
@@ -567,10 +624,10 @@ class ValidatorHost(ControllerHost):
         Raises:
             ReviewError: the reviewed object is not JSON.
         """
-        review = self.in_cluster(review)
+        review = await self.prepare(review)
         if len(calls) == 1 or all(self._is_immediate(call) for call in calls):
             # The usual case: tasks would cost more than the controllers' own work.
-            return [await self._run(review, call, deadline) for call in calls]
+            return await self._run_in_turn(review, calls, deadline)
         tasks = [asyncio.ensure_future(self._run(review, call, deadline)) for call in calls]
         try:
             return await asyncio.gather(*tasks)
@@ -578,15 +635,28 @@ class ValidatorHost(ControllerHost):
             for task in tasks:
                 task.cancel()
 
+    async def _run_in_turn(
+        self, review: Review, calls: Sequence[Call], deadline: Deadline | None
+    ) -> list[Outcome]:
+        outcomes: list[Outcome] = []
+        spent = 0.0
+        for call in calls:
+            outcomes.append(await self._run(review, call, deadline, spent))
+            spent += outcomes[-1].duration_seconds
+        return outcomes
+
     def _is_immediate(self, call: Call) -> bool:
         runner = self.runners.get(call.name)
         return runner is None or runner.immediate
 
-    async def _run(self, review: Review, call: Call, deadline: Deadline | None) -> Outcome:
+    async def _run(
+        self, review: Review, call: Call, deadline: Deadline | None, spent_seconds: float = 0.0
+    ) -> Outcome:
         runner = self.runners.get(call.name)
         if runner is None:
             return _unknown_controller(call)
-        return (await runner.run(review, call, deadline)).outcome
+        beside_loop = threads_for(review.received_values, spent_seconds)
+        return (await runner.run(review, call, deadline, beside_loop)).outcome
 
 
 def _unknown_controller(call: Call) -> Outcome:

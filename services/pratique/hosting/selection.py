@@ -9,7 +9,6 @@ Sources: ``k8s.io/apiserver/pkg/admission/plugin/webhook/generic/webhook.go`` ``
 
 from __future__ import annotations
 
-import asyncio
 import functools
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -23,6 +22,7 @@ from pratique.apimachinery.errors import ConfigurationError
 from pratique.apimachinery.selectors import EVERYTHING
 from pratique.apimachinery.statuses import Status
 from pratique.cluster.authorization import continue_evaluation
+from pratique.processes.review_threads import work_beside_loop
 
 if TYPE_CHECKING:
     from pratique.cel.costs import InlineBudget
@@ -94,7 +94,9 @@ class RequestSelection(msgspec.Struct, frozen=True):
         try:
             return self._evaluate(review, until, InlineBudget(_INLINE_BUDGET, _INLINE_BUDGET))
         except SlowEvaluationError as error:
-            in_thread = functools.partial(asyncio.to_thread, self._evaluate, review, until, None)
+            in_thread = functools.partial(
+                work_beside_loop, review.received_values, self._evaluate, review, until, None
+            )
             return await continue_evaluation(in_thread, error, until)
 
     def _evaluate(self, review: Review, until: float | None, inline_budget: InlineBudget | None) -> Verdict:

@@ -7,8 +7,6 @@ Sources, below ``k8s.io/apiserver/pkg/admission/plugin/cel``: ``activation.go`` 
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
 import functools
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -25,6 +23,7 @@ from pratique.cel.policy_compiler import AdmissionActivation, request_variable
 from pratique.cel.values import Value
 from pratique.cluster.authorization import continue_evaluation
 from pratique.cluster.conversion import PendingConversionError, fulfil_conversion
+from pratique.processes.review_threads import work_beside_loop
 
 _NAMESPACE_METADATA = (
     "name",
@@ -79,11 +78,6 @@ INLINE_COST = 10_000
 them. That costs a review hardly anything, and lets others go on: beside a caller whose reviews take 10 ms, small ones
 took 0.8 ms with a thread, and 11 ms where the event loop evaluated 2 ms at a time."""
 
-_THREADS = concurrent.futures.ThreadPoolExecutor(2, "pratique-policies")
-"""Threads for expensive policies. As the interpreter runs one at a time, more would finish no sooner, but keep the
-event loop waiting: beside 16 callers whose reviews take 10 ms, small reviews took 26 ms with Python's default of six,
-1.4 ms with two and 0.8 ms with one. Two, so that not all reviews wait for a policy that costs all it may."""
-
 
 def answer_within_limits(
     decide: Callable[[EvaluationLimits], Answer], review: Review
@@ -116,7 +110,7 @@ async def _decide_in_thread(
         if pending is not None:
             await fulfil_conversion(pending, review.conversion_webhooks, limits.until)
         try:
-            return await asyncio.get_running_loop().run_in_executor(_THREADS, decide, limits)
+            return await work_beside_loop(review.received_values, decide, limits)
         except PendingConversionError as error:
             pending = error
 

@@ -21,6 +21,7 @@ from support.chains import POD as SMALL_POD
 from support.chains import decided, pod_review
 from support.scripted_webhooks import Act, Script, decide
 from support.waiting import within
+from support.watched_documents import WatchedDocument
 
 WIDGETS: JSONObject = {
     "apiVersion": "apiextensions.k8s.io/v1",
@@ -86,56 +87,43 @@ def widget_review(cluster: ObjectStore, text: str = "") -> Review:
 
 
 @pytest.mark.parametrize(
-    ("length", "name"),
+    ("values", "name"),
     [
-        (0, "pratique-object-validation"),
-        (20_000, "pratique-object-validation"),
-        (300_000, "pratique-large-object-validation"),
+        (0, "pratique-reviews"),
+        (1_000, "pratique-reviews"),
+        (10_000, "pratique-large-reviews"),
     ],
 )
-def test_custom_resources_are_validated_in_threads(length: int, name: str) -> None:
+def test_custom_resources_are_validated_in_threads(values: int, name: str) -> None:
     cluster = WatchedStore()
-    assert asyncio.run(decided(widget_review(cluster, "x" * length))).allowed
+    assert asyncio.run(decided(widget_review(cluster, "," * values))).allowed
     assert cluster.threads == {threading.current_thread().name, name}
 
 
-class WatchedDocument(Document):
-    """A document that knows which threads have read it."""
-
-    def __init__(self, raw: bytes) -> None:
-        super().__init__(raw)
-        self.threads: list[str] = []
-
-    @property
-    def data(self) -> Any:
-        self.threads.append(threading.current_thread().name)
-        return super().data
-
-
-def watched_pod(length: int) -> WatchedDocument:
-    metadata = {**POD["metadata"], "annotations": {"a": "x" * length}}
+def watched_pod(values: int) -> WatchedDocument:
+    metadata = {**POD["metadata"], "annotations": {"a": "," * values}}
     return WatchedDocument(json.dumps({**POD, "metadata": metadata}).encode())
 
 
 @pytest.mark.parametrize(
-    ("length", "name"),
+    ("values", "name"),
     [
         (0, threading.main_thread().name),
-        (20_000, "pratique-object-validation"),
-        (250_000, "pratique-object-validation"),
-        (300_000, "pratique-large-object-validation"),
+        (1_000, "pratique-reviews"),
+        (10_000, "pratique-large-reviews"),
+        (300_000, "pratique-large-reviews"),
     ],
 )
-def test_an_object_is_read_in_the_thread_for_its_size(length: int, name: str) -> None:
-    document = watched_pod(length)
+def test_an_object_is_read_in_the_thread_for_its_size(values: int, name: str) -> None:
+    document = watched_pod(values)
     # The longest one is too long for an annotation: refused or not, the event loop does not read it.
     asyncio.run(decided(pod_review(object_document=document, object_validation=True)))
     assert document.threads[0] == name
 
 
-def test_an_update_goes_by_the_length_of_both_objects() -> None:
+def test_an_update_goes_by_the_size_of_both_objects() -> None:
     document = watched_pod(0)
-    stored = Document.from_raw(watched_pod(20_000).raw)
+    stored = Document.from_raw(watched_pod(1_000).raw)
     review = pod_review(
         operation=Operation.UPDATE,
         object_document=document,
@@ -143,16 +131,16 @@ def test_an_update_goes_by_the_length_of_both_objects() -> None:
         object_validation=True,
     )
     asyncio.run(decided(review))
-    assert document.threads[0] == "pratique-object-validation"
+    assert document.threads[0] == "pratique-reviews"
 
 
 def test_what_a_webhook_has_made_long_is_validated_in_a_thread() -> None:
     cluster = WatchedStore()
     review = widget_review(cluster)
-    webhook = Script("w.example.com", Act.CHANGE, {**review.object, "spec": {"text": "x" * 300_000}})
+    webhook = Script("w.example.com", Act.CHANGE, {**review.object, "spec": {"text": "," * 10_000}})
     assert decide(review, [webhook]).allowed
     assert webhook.calls == 1
-    assert "pratique-large-object-validation" in cluster.threads
+    assert "pratique-large-reviews" in cluster.threads
 
 
 def test_work_that_nobody_waits_for_any_more_is_ended() -> None:

@@ -26,7 +26,6 @@ from pratique.admission.reviews import Deadline, Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.diff import diff, diff_through, identical
 from pratique.apimachinery.errors import CallError, PratiqueError
-from pratique.apimachinery.json_reading import LARGE_BYTES
 from pratique.apimachinery.json_values import JSON, NULL, Document, JSONObject, sorted_text
 from pratique.apimachinery.patches import PatchError, patch_document
 from pratique.apimachinery.patterns import pattern
@@ -35,6 +34,7 @@ from pratique.apimachinery.statuses import Status, StatusCause, StatusDetails
 from pratique.cluster.api_resources import built_in_resources
 from pratique.configuration.mutation_allow_lists import ViolationAction  # msgspec reads the types of fields
 from pratique.pods.pod_spec import APP_ARMOR_ANNOTATION, has_app_armor_annotation
+from pratique.processes.review_threads import threads_for, work_beside_loop, work_on_review
 from pratique.registry.strategies.preparation import prepare_for_validation
 
 OBJECT_VALIDATION = "ObjectValidation"
@@ -392,6 +392,12 @@ class AdmissionContext(msgspec.Struct):
     """The first two."""
 
     @property
+    def values(self) -> int:
+        """About how many values the review and the answers about it have; 0 of a review that was made here."""
+        values, record = self.review.received_values, self.record
+        return values and values + len(record.warnings) + len(record.audit_annotations)
+
+    @property
     def match_context(self) -> MatchContext:
         """The review as selectors match it. Only webhooks need it, so it is created on first use."""
         if self._match_context is None:
@@ -414,6 +420,13 @@ class AdmissionContext(msgspec.Struct):
             return False
         known = built_in_resources().for_kind(self.review.kind) is not None
         return known and bool(_new_managed_fields(self.review))
+
+    def add_values(self, count: int) -> None:
+        """Count what others have added to the object, so that the work on a large one leaves the event loop."""
+        values = self.review.received_values
+        if values and threads_for(count) is not None:
+            self.review = msgspec.structs.replace(self.review, received_values=values + count)
+            self._match_context = None
 
     def change_object(self, document: Document) -> None:
         """Continue with another object."""
@@ -523,7 +536,7 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
                 if phase is Phase.MUTATE and objects is not None:
                     await objects.complete(context)
                 seconds[phase] = time.monotonic() - begun
-        return self._decision(review, context, seconds)
+        return await work_on_review(context.values, self._decision, review, context, seconds)
 
     async def _mutate(self, context: AdmissionContext) -> None:
         # Never a third round: k8s.io/apiserver/pkg/admission/reinvocation.go.
@@ -547,7 +560,7 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
                 return
             context.record.merge([await _validate_stage(stage, context)])
             context.record.raise_outage_unless_denied()
-        _apply_pending_operations(context)
+        await work_on_review(context.values, _apply_pending_operations, context)
 
     async def _show_stored_object(self, context: AdmissionContext) -> None:
         """Let validating controllers see the object as it is about to be stored, if no API server is in between."""
@@ -555,11 +568,9 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
         if not self.shows_stored_objects and not _gets_app_armor_fields(review):
             return
         await check_documents(review)
-        now = time.time()
-        if len(review.object_document.raw) > LARGE_BYTES:
-            context.validated = await asyncio.to_thread(prepare_for_validation, review, now)
-        else:
-            context.validated = prepare_for_validation(review, now)
+        context.validated = await work_on_review(
+            review.received_values, prepare_for_validation, review, time.time()
+        )
 
     def _decision(
         self, review: Review, context: AdmissionContext, seconds: Mapping[Phase, float]
@@ -633,7 +644,18 @@ async def check_documents(review: Review) -> None:
         ReviewError: a document is not allowed.
     """
     if review.is_unchecked:
-        await asyncio.to_thread(review.check)
+        await work_beside_loop(review.received_values, review.check)
+
+
+async def read_documents(review: Review) -> None:
+    """Do the deferred checks as :func:`check_documents` does, and read large objects in a thread, too.
+
+    Raises:
+        ReviewError: a document is not allowed.
+    """
+    await check_documents(review)
+    if threads_for(review.received_values) is not None:
+        await work_beside_loop(review.received_values, lambda: (review.object, review.old_object))
 
 
 async def _validate_until_denied(stages: Iterable[ValidatingStage], context: AdmissionContext) -> None:

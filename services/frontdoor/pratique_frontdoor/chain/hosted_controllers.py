@@ -33,6 +33,7 @@ from pratique.configuration.policy_references import PolicyReferenceKind
 from pratique.policies.allow_lists import NO_ALLOW_LISTS, AllowLists
 from pratique.policies.exceptions import exemption_annotation, find_exemption
 from pratique.policies.rollouts import NO_ROLLOUTS, Rollouts
+from pratique.processes.review_threads import work_on_review
 from pratique_frontdoor.chain.decisions import AdmissionContext, OutageError, Record, Reinvocation, Step
 from pratique_frontdoor.chain.fan_out import FanOut, Share, merge_outcomes
 from pratique_frontdoor.chain.policy_rules import ChainMember, PolicyRules
@@ -439,11 +440,16 @@ async def _run_enforced(
         calls = [msgspec.structs.replace(call, only=again) for call in calls]
     asking = transport.mutate(context.review, calls, deadline)
     outcomes = await await_outcomes(Phase.MUTATE, asking, deadline)
-    document = context.review.object_document
     restricted = {member.call.name: member.restricted for member in members if member.restricted is not None}
-    for outcome in outcomes:
-        document = _take_outcome(hop, outcome, document, restricted.get(outcome.controller), context.record)
-    context.change_object(document)
+
+    def take_outcomes(document: Document) -> Document:
+        for outcome in outcomes:
+            allow_list = restricted.get(outcome.controller)
+            document = _take_outcome(hop, outcome, document, allow_list, context.record)
+        return document
+
+    values = context.values and context.values + _values_of(outcomes)
+    context.change_object(await work_on_review(values, take_outcomes, context.review.object_document))
     if context.record.outages:
         raise context.record.outages[0]
     if context.explain:
@@ -472,7 +478,25 @@ async def _run_in_shadow(
             hop.fail(calls[0], OutageError.of(Phase.MUTATE, error), context.record)
         else:
             for outcome in outcomes:
-                _take_outcome(hop, outcome, context.review.object_document, member.restricted, context.record)
+                await work_on_review(
+                    context.values and context.values + _values_of(outcomes),
+                    _take_outcome,
+                    hop,
+                    outcome,
+                    context.review.object_document,
+                    member.restricted,
+                    context.record,
+                )
+
+
+def _values_of(outcomes: Sequence[Outcome]) -> int:
+    """How many operations, warnings and annotations outcomes have."""
+    return sum(
+        len(outcome.warnings)
+        + len(outcome.audit_annotations)
+        + (len(outcome.decision.operations) if isinstance(outcome.decision, Patched) else 0)
+        for outcome in outcomes
+    )
 
 
 def _take_outcome(
@@ -536,7 +560,15 @@ class HostedValidators(msgspec.Struct, frozen=True):
             answers: _Answers = [(calls, await _outcomes_or_outage(asking, deadline))]
         else:
             answers = await _ask_shares(self.fan_out, review, calls, deadline, explain=explain)
-        _record_answers(hop, calls, answers, record, until_denied=self.first_denial_only)
+        outcomes = [
+            outcome for _, answer in answers if not isinstance(answer, OutageError) for outcome in answer
+        ]
+        await work_on_review(
+            review.received_values and review.received_values + _values_of(outcomes),
+            _record_answers,
+            *(hop, calls, answers, record),
+            until_denied=self.first_denial_only,
+        )
         if explain:
             hop.sort_steps(self.members, record, 0)
         return record

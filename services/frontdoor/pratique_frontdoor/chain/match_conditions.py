@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import itertools
 import time
@@ -27,6 +26,7 @@ from pratique.cel.policy_compiler import AdmissionActivation
 from pratique.cel.values import Value
 from pratique.cluster.authorization import continue_evaluation
 from pratique.configuration.admissionregistration import MatchCondition
+from pratique.processes.review_threads import work_beside_loop
 from pratique.telemetry.policy_metrics import MatchConditionCheck
 from pratique_frontdoor.chain.webhooks import Match, Matched, Refused, Skipped
 
@@ -75,7 +75,9 @@ class MatchConditions(msgspec.Struct, frozen=True):
         try:
             return self._decide(review, variables, until, InlineBudget(_INLINE_BUDGET, _INLINE_BUDGET))
         except SlowEvaluationError as error:
-            in_thread = functools.partial(asyncio.to_thread, self._decide, review, variables, until, None)
+            in_thread = functools.partial(
+                work_beside_loop, review.received_values, self._decide, review, variables, until, None
+            )
             return await continue_evaluation(in_thread, error, until)
 
     def _decide(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import msgspec
 
@@ -12,9 +12,8 @@ from pratique.admission.controllers import Phase
 from pratique.admission.results import OutcomeStatus
 from pratique.admission.reviews import Review
 from pratique.apimachinery.diff import diff
-from pratique.apimachinery.json_reading import LARGE_BYTES
 from pratique.apimachinery.json_values import Document, JSONObject
-from pratique.processes.thread_pool import ControllerThreads
+from pratique.processes.review_threads import estimate_values, work_beside_loop, work_on_review
 from pratique.registry import object_validation
 from pratique.registry.object_validation import ObjectRefusedError
 from pratique_frontdoor.chain.decisions import OBJECT_VALIDATION, AdmissionContext, Step, check_documents
@@ -23,13 +22,6 @@ DEFAULTS = "defaults"
 """The step that decodes an object and fills in defaults."""
 VALIDATION = "validation"
 """The step that prepares an object for storage and validates it."""
-
-_INLINE_BYTES = 8 * 1024
-"""Longer objects are worked on in threads: a Pod of this size takes 2 ms, and 8 KiB of errors a tenth of a second."""
-_SMALLER_OBJECTS = ControllerThreads("object-validation", 8)
-_LARGER_OBJECTS = ControllerThreads("large-object-validation", 4)
-"""Few threads, because they share one interpreter with the event loop; and two pools, so that objects that take long
-do not hold up others. What nobody waits for any more is interrupted, so no object occupies a thread for long."""
 
 
 class _Result(NamedTuple):
@@ -59,7 +51,7 @@ def object_stages(context: AdmissionContext, first: Phase) -> _ObjectStages | No
     """
     reason = object_validation.skip_reason(context.review)
     if not reason:
-        return _ObjectStages(first, context.review.object_document, _received_bytes(context.review))
+        return _ObjectStages(first, context.review.object_document)
     skipped = Step(
         controller=OBJECT_VALIDATION,
         phase=first,
@@ -72,17 +64,10 @@ def object_stages(context: AdmissionContext, first: Phase) -> _ObjectStages | No
     return None
 
 
-def _received_bytes(review: Review) -> int:
-    """The length of the objects of a review; 0 if they were made in this process, where nobody else waits."""
-    return review.object_document.received_bytes + review.old_object_document.received_bytes
-
-
 class _ObjectStages(msgspec.Struct):
     first: Phase
     received: Document
     """The object as it was received; then, before the mutating phase, with its defaults."""
-    received_bytes: int
-    """The length of what was received."""
     is_received: bool = False
     """Whether it could be decoded."""
 
@@ -119,8 +104,10 @@ class _ObjectStages(msgspec.Struct):
         review = context.review
         await check_documents(review)
         try:
-            threads = self._threads_for(review)
-            result = make(review) if threads is None else await _result_of(threads, make, review)
+            values = self._values_of(review)
+            # The rules of a custom resource take as long as they may cost, whatever its size.
+            beside_loop = values and object_validation.is_custom(review)
+            result = await (work_beside_loop if beside_loop else work_on_review)(values, make, review)
         except ObjectRefusedError as error:
             _deny(context, error, step)
             return None
@@ -128,26 +115,12 @@ class _ObjectStages(msgspec.Struct):
             _continue_with(context, result, step)
         return result
 
-    def _threads_for(self, review: Review) -> ControllerThreads | None:
-        """The threads for the work on an object; None to do it at once: it is little, or nobody else waits."""
-        size = self.received_bytes
-        if not size:
-            return None
-        if review.object_document is not self.received:
-            size += len(review.object_document.raw)  # what mutations have made of it
-        if size > LARGE_BYTES:
-            return _LARGER_OBJECTS
-        is_little = size <= _INLINE_BYTES and not object_validation.is_custom(review)
-        return None if is_little else _SMALLER_OBJECTS
-
-
-async def _result_of(
-    threads: ControllerThreads, make: Callable[[Review], _Result | None], review: Review
-) -> _Result | None:
-    result = await threads.submit_interruptible(make, review)
-    if isinstance(result, BaseException):
-        raise result
-    return cast("_Result | None", result)
+    def _values_of(self, review: Review) -> int:
+        """About how many values there are to work on; 0 if the objects were made here, where nobody else waits."""
+        values = review.received_values
+        if values and review.object_document is not self.received:
+            values += estimate_values(review.object_document.raw)  # what mutations have made of it
+        return values
 
 
 def _receive(review: Review) -> _Result:

@@ -22,6 +22,7 @@ from pratique.apimachinery.prepared_types import prepared
 from pratique.apimachinery.requests import Operation, UserInfo
 from pratique.cluster.store import Cluster
 from pratique.processes.large_text_process import MemberSelection, MemberStripper, slice_pieces
+from pratique.processes.review_threads import estimate_values
 from pratique_frontdoor.chain.decisions import Decision
 from pratique_frontdoor.webhooks.answers import answer_annotations
 
@@ -87,7 +88,7 @@ class ReceivedReview(msgspec.Struct, frozen=True):
 def decode_review(body: bytes, cluster: Cluster, checks: TextChecks | None = None) -> ReceivedReview:
     """Decode an AdmissionReview. Its objects stay bytes, and are parsed already where that is cheap.
 
-    Decode one of more than ``LARGE_BYTES`` in a thread, and a much larger one with :func:`decode_large_review`.
+    Decode a long one in a thread, and a very long one with :func:`decode_large_review`.
     ``checks`` prove to other services that its objects were checked here.
 
     Raises:
@@ -288,6 +289,10 @@ def _check_names(request: _ReceivedRequest) -> None:
 def _review(
     request: _ReceivedRequest, received: _DecodedBody, cluster: Cluster, checks: TextChecks | None
 ) -> Review:
+    object_document = _document("object", request.object, received, checks)
+    old_object_document = _document("oldObject", request.old_object, received, checks)
+    options_document = _document("options", request.options, received, checks)
+    documents = (object_document, old_object_document, options_document)
     return Review(
         uid=request.uid,
         operation=request.operation,
@@ -300,11 +305,12 @@ def _review(
         name=request.name or "",
         namespace=request.namespace or "",
         user=_user(request.user_info),
-        object_document=_document("object", request.object, received, checks),
-        old_object_document=_document("oldObject", request.old_object, received, checks),
-        options_document=_document("options", request.options, received, checks),
+        object_document=object_document,
+        old_object_document=old_object_document,
+        options_document=options_document,
         dry_run=bool(request.dry_run),
         cluster=cluster,
+        received_values=estimate_values(*(document.unchecked_raw for document in documents)),
     )
 
 

@@ -26,6 +26,7 @@ from pratique.apimachinery.json_values import JSON, JSONObject, go_json, member
 from pratique.apimachinery.names import check_qualified_name
 from pratique.controllers.image_policy_webhook import ImagePolicyLimits
 from pratique.pods import pod_spec
+from pratique.processes.review_threads import work_on_review
 
 EPHEMERAL_CONTAINERS = "ephemeralcontainers"
 """The subresource for which only ephemeral containers are reviewed."""
@@ -67,6 +68,11 @@ def review_spec(review: Review) -> str:
         "namespace": review.namespace,
     }
     return go_json({name: value for name, value in spec.items() if value})
+
+
+def _spec_of_pod(review: Review) -> str | None:
+    """The ``spec``; None if the object is no Pod."""
+    return review_spec(review) if pod_spec.is_pod(review.object) else None
 
 
 def encode_review(spec: str) -> bytes:
@@ -212,9 +218,9 @@ class ImageReviewer:
 
     async def validate(self, review: Review) -> Answer:
         """Deny a Pod whose images the backend denies."""
-        if not pod_spec.is_pod(review.object):
+        spec = await work_on_review(review.received_values, _spec_of_pod, review)
+        if spec is None:
             return deny(status=statuses.bad_request(pod_spec.NOT_A_POD))
-        spec = review_spec(review)
         verdict = self._verdicts.get(spec)
         if verdict is None:
             try:
