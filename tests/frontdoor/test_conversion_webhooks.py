@@ -29,6 +29,7 @@ from support.answer_types import CONVERSION, UID, VERSIONS, typed_answers
 from support.mutating_policies import bound, mutating
 from support.mutating_policies import patched as json_patch
 from support.validating_policies import EVERYTHING, binding, policy
+from support.watched_documents import WatchedDocument
 from support.webhook_servers import (
     Behaviour,
     Received,
@@ -506,3 +507,27 @@ def test_a_conversion_goes_on_while_many_other_webhooks_are_asked() -> None:
 
     with serve({"/slow": slow, "/convert": converting()}) as server:
         asyncio.run(scenario(server))
+
+
+@pytest.mark.parametrize(
+    ("labels", "name"),
+    [(1, threading.main_thread().name), (1_000, "pratique-reviews"), (10_000, "pratique-large-reviews")],
+)
+def test_a_large_answer_is_checked_beside_the_event_loop(labels: int, name: str) -> None:
+    document = WatchedDocument(json.dumps(ORDER).encode())
+
+    async def convert(server: WebhookServer) -> Document:
+        webhooks = HttpsConversionWebhooks(HttpsClients())
+        before, asked = GroupVersionKind(GROUP, "v1", "Order"), definition(client_of(server), "v1")
+        try:
+            return await webhooks.convert(
+                PendingConversionError(document, before, f"{GROUP}/v2", asked), None
+            )
+        finally:
+            await webhooks.close()
+
+    many = {f"l{number}": "x" for number in range(labels)}
+    with serve({"/convert": converting(metadata(labels=many))}) as server:
+        found = asyncio.run(convert(server))
+    assert found.data["metadata"]["labels"] == many
+    assert set(document.threads) == {name}

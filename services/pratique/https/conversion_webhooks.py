@@ -39,6 +39,7 @@ from pratique.cluster.api_resources import CRD_GROUP
 from pratique.cluster.conversion import PendingConversionError, failed_conversion
 from pratique.https.clients import HttpsClients, SessionKey, require_http_library
 from pratique.https.requests import HttpRequest, clean_path, response_body, send_with_retries
+from pratique.processes.review_threads import estimate_values, work_on_review
 from pratique.registry.validation.metadata import validate_annotations
 
 _TIMEOUT_SECONDS = 30
@@ -120,13 +121,14 @@ class HttpsConversionWebhooks:
         uid = str(uuid.uuid4())
         try:
             body = await self._call(pending, _encode_review(pending, version, uid), until)
-            objects = _converted_objects(body, version, uid)
+            values = estimate_values(body)
+            objects = await work_on_review(values, _converted_objects, body, version, uid)
         except CallError as error:
             raise ConversionError(failed_conversion(before, str(error))) from None
         except _UnusableAnswerError as error:
             raise ConversionError(failed_conversion(before, str(error))) from None
         try:
-            return _limited(_checked_object(pending, objects))
+            return await work_on_review(values, lambda: _limited(_checked_object(pending, objects)))
         except _UnusableAnswerError as error:
             raise ConversionError(f"conversion webhook for {before} returned {error}") from None
 

@@ -25,7 +25,7 @@ from pratique.apimachinery import statuses
 from pratique.apimachinery.diff import diff, identical
 from pratique.apimachinery.errors import ConversionError, PratiqueError
 from pratique.apimachinery.json_reading import go_kind
-from pratique.apimachinery.json_values import JSON, Document, JSONObject
+from pratique.apimachinery.json_values import JSON, Document, JSONObject, encode
 from pratique.apimachinery.kinds import GroupVersionKind
 from pratique.apimachinery.patches import PatchError, patch_document
 from pratique.apimachinery.statuses import Status
@@ -35,9 +35,10 @@ from pratique.cluster.conversion import PendingConversionError, convert, fulfil_
 from pratique.cluster.go_decoding import TypedDecodingError
 from pratique.cluster.typed_decoding import decode_changed
 from pratique.policies.allow_lists import AllowList
+from pratique.processes.review_threads import estimate_values, threads_for, work_on_review
 from pratique.registry.defaults.defaulting import with_defaults_of_changes
 from pratique.telemetry.logs import describe_error
-from pratique_frontdoor.chain.decisions import AdmissionContext, Record, Step, check_documents
+from pratique_frontdoor.chain.decisions import AdmissionContext, Record, Step, read_documents
 from pratique_frontdoor.chain.shadows import record_shadow
 from pratique_frontdoor.chain.violations import mark_violation
 from pratique_frontdoor.chain.webhooks import (
@@ -245,11 +246,6 @@ def _retyped_status(kind: GroupVersionKind, found: GroupVersionKind) -> Status:
     )
 
 
-_FEW_OPERATIONS = 200
-"""Up to this many operations, a patch is applied in the event loop. 200 usual operations take 1 ms; 140,000, which a
-webhook may send, take 0.8 s and would delay other reviews."""
-
-
 class MutatingWebhooks(msgspec.Struct, frozen=True):
     """The mutating webhooks of the chain."""
 
@@ -261,12 +257,13 @@ class MutatingWebhooks(msgspec.Struct, frozen=True):
 
     async def admit(self, context: AdmissionContext) -> bool:
         """Call the matching webhooks one after another; the first denial ends the phase."""
-        context.reinvocation.begin(context.review.object_document, context.round)
+        document = context.review.object_document
+        await work_on_review(context.values, context.reinvocation.begin, document, context.round)
         try:
             every = context.explain and context.round == 0
             candidates = self.hooks.candidates(context.review, every=every)
             if candidates:
-                await check_documents(context.review)
+                await read_documents(context.review)
             for hook, target in candidates:
                 if not await _dispatch(hook, target, context):
                     return False
@@ -302,7 +299,8 @@ async def _dispatch(hook: ChainWebhook, target: MatchedResource | None, context:
         return True
     called = await call_webhook(hook, match.review, Phase.MUTATE, context.deadline)
     result, effect = await _webhook_effect(hook, context, match.review, called)
-    return _conclude(hook, context, result, effect)
+    values = context.values + len(result.outcome.audit_annotations)
+    return await work_on_review(values, _conclude, hook, context, result, effect)
 
 
 async def _run_in_shadow(
@@ -330,10 +328,14 @@ async def _webhook_effect(
     """Return what a patch does, and the result, which is a failure if the patch counts as one."""
     decision = result.outcome.decision
     reviews, allow_list = (sent_review, context.review), hook.allow_list
-    if not isinstance(decision, Patched) or len(decision.operations) <= _FEW_OPERATIONS:
-        effect = effect_of(hook.name, result, *reviews, allow_list)
-    else:
-        effect = await asyncio.to_thread(effect_of, hook.name, result, *reviews, allow_list)
+    values = context.values
+    if isinstance(decision, Patched):
+        added = len(decision.operations)
+        if threads_for(added) is None:
+            added = estimate_values(encode(decision.operations))  # a few can add large values
+        values += added
+        context.add_values(added)
+    effect = await work_on_review(values, effect_of, hook.name, result, *reviews, allow_list)
     effect = await _with_conversion(effect, sent_review.kind, context.review, context.deadline)
     if not effect.violation or allow_list is None or allow_list.drops:
         return result, effect
@@ -444,7 +446,7 @@ class ValidatingWebhooks(msgspec.Struct, frozen=True):
         record = Record()
         candidates = self.hooks.candidates(review, every=explain)
         if candidates:
-            await check_documents(review)
+            await read_documents(review)
         matching = await _matching_webhooks(candidates, review, deadline, record, explain=explain)
         if record.denials or not matching:
             return record
@@ -452,8 +454,10 @@ class ValidatingWebhooks(msgspec.Struct, frozen=True):
             record.deny(statuses.timeout("request did not complete within requested timeout"))
             return record
         results = await asyncio.gather(*(_call_validating(call, deadline) for call in matching))
-        for place, (call, result) in enumerate(zip(matching, results, strict=True)):
-            _record_result(call, result, place, record)
+        values = review.received_values + sum(
+            len(result.outcome.audit_annotations) for result in results if isinstance(result, WebhookResult)
+        )
+        await work_on_review(values, _record_results, matching, results, record)
         return record
 
 
@@ -513,6 +517,13 @@ async def _call_validating(call: _ValidatingCall, deadline: Deadline) -> Webhook
             outcome=Outcome(controller=hook.name, decision=Failed(FailureKind.ERROR, text, 500)),
             denial=None if hook.fails_open else statuses.internal_error(text),
         )
+
+
+def _record_results(
+    calls: Sequence[_ValidatingCall], results: Sequence[WebhookResult | Skipped], record: Record
+) -> None:
+    for place, (call, result) in enumerate(zip(calls, results, strict=True)):
+        _record_result(call, result, place, record)
 
 
 def _record_result(

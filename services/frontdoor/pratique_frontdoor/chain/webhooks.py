@@ -39,6 +39,7 @@ from pratique.policies.exceptions import (
     find_exemption,
 )
 from pratique.policies.rollouts import NO_ROLLOUTS, Rollout, Rollouts
+from pratique.processes.review_threads import work_on_review
 from pratique.telemetry.policy_metrics import MatchConditionMetrics
 from pratique_frontdoor.chain.decisions import Step
 from pratique_frontdoor.chain.shadows import shadow_deadline
@@ -129,7 +130,7 @@ class Matcher(msgspec.Struct, frozen=True, kw_only=True):
         """Do the same, and ask the webhooks that convert the objects, if there are any."""
         while True:
             try:
-                return self.match(subject, target)
+                return await work_on_review(subject.review.received_values, self.match, subject, target)
             except PendingConversionError as pending:
                 await fulfil_conversion(pending, subject.review.conversion_webhooks, deadline.at)
 

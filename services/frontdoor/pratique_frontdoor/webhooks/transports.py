@@ -7,7 +7,6 @@ Sources: ``k8s.io/apiserver/pkg/admission/plugin/webhook/{mutating,validating}/d
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -21,13 +20,13 @@ from pratique.admission.reviews import Call, Deadline, Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.durations import GoDuration
 from pratique.apimachinery.errors import CallError, CallTimeoutError
-from pratique.apimachinery.json_reading import LARGE_BYTES
 from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.urls import parse_url
 from pratique.configuration.admissionregistration import ServiceReference, Webhook
 from pratique.https.clients import HttpsClients, SessionKey
 from pratique.https.credentials import Credentials
 from pratique.https.requests import HttpRequest, clean_path, response_body, send_with_retries
+from pratique.processes.review_threads import estimate_values, work_on_review
 from pratique_frontdoor.webhooks.answers import StatusDocument, denial, read_answer, to_outcome
 from pratique_frontdoor.webhooks.clients import WebhookCredentials
 from pratique_frontdoor.webhooks.reviews import SentReview, build_review
@@ -170,8 +169,7 @@ class HttpsTransport:
         def outcome() -> Outcome:
             return to_outcome(call.name, read_answer(body, sent, phase), review)
 
-        # A large answer of one webhook must not delay the reviews of others.
-        return outcome() if len(body) <= LARGE_BYTES else await asyncio.to_thread(outcome)
+        return await work_on_review(estimate_values(body), outcome)
 
     async def _answered(self, connection: _WebhookConnection, sent: SentReview, deadline: Deadline) -> bytes:
         session = self._clients.session(connection.kind)
