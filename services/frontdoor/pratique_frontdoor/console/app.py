@@ -26,6 +26,7 @@ from pratique.admission.controllers import QuotaAmount
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.prepared_types import prepared
+from pratique.processes.review_threads import work_beside_loop
 from pratique_frontdoor.console.live import LiveDecisions, read_service_state
 from pratique_frontdoor.console.playground import (
     Playground,
@@ -225,6 +226,10 @@ _RECORDING_NOTICE = (
 )
 _STATE_SECONDS = 0.9
 """How old the state of the live page may be. 0.9: less than the second after which a page asks again."""
+_PAGE_SECONDS = 10
+"""The longest that a page of a decision may take to be made; a decision of 3 MiB takes half of it."""
+_PAGE_VALUES = 1_000_000
+"""Pages of a front door are made in the threads of large reviews, so that small ones never wait for them."""
 _LIVE_NOTICE = "Secrets in objects are replaced before they are kept, in memory, until this front door ends."
 
 
@@ -271,13 +276,18 @@ class LivePages:
         """Show a decision."""
         number = request.path_params["number"]
         try:
-            async with self._turn:
-                decided = await asyncio.to_thread(self._live.decision, number)
+            async with self._turn, asyncio.timeout(_PAGE_SECONDS):
+                page = await work_beside_loop(_PAGE_VALUES, self._render_decision, number)
         except InputError as error:
             return PlainTextResponse(str(error), 404)
-        result = PlaygroundResult([decided])
+        except TimeoutError:
+            return PlainTextResponse(f"the page takes longer than {_PAGE_SECONDS} s", 504)
+        return HTMLResponse(page)
+
+    def _render_decision(self, number: int) -> str:
+        decided = self._live.decision(number)
         template = self._templates.get_template("recorded_decision.html")
-        return HTMLResponse(template.render(result=result, shown=[show(decided)]))
+        return template.render(result=PlaygroundResult([decided]), shown=[show(decided)])
 
     async def _state(self) -> str:
         """Return the part that changes, at most a second old, so that many who look cost no more than one."""
@@ -285,7 +295,9 @@ class LivePages:
             now = asyncio.get_running_loop().time()
             if now - self._last_state_at >= _STATE_SECONDS:
                 usage = {} if self._quota_usage is None else await self._quota_usage()
-                self._last_state = await asyncio.to_thread(self._render_state, self._metrics(), usage)
+                self._last_state = await work_beside_loop(
+                    _PAGE_VALUES, self._render_state, self._metrics(), usage
+                )
                 self._last_state_at = now
             return self._last_state
 

@@ -13,10 +13,10 @@ from starlette.types import Receive, Scope, Send
 
 from pratique.admission.controllers import Phase
 from pratique.admission.reviews import Deadline
-from pratique.apimachinery.json_reading import LARGE_BYTES
 from pratique.apimachinery.json_values import MIN_PROVED_BYTES, TextChecks, encode
 from pratique.processes.allocator import make_room
 from pratique.processes.large_texts import SEPARATE_PROCESS_BYTES, LargeTextReader
+from pratique.processes.review_threads import work_beside_loop, work_on_review, work_on_text
 from pratique_frontdoor.chain import decision_documents
 from pratique_frontdoor.chain.decisions import Decision, OutageError, check_documents
 from pratique_frontdoor.engines.engine import Engine
@@ -239,9 +239,9 @@ class DecisionEndpoint:
                 observation.decision = decision
                 observation.answered(200, b"")
                 await self._decision_log.confirm(observation)
-        if trace is not None:
-            trace.set_decision(received.review, decision)
-        return self._reply(received, decision, blame=query.blame)
+            if trace is not None:
+                trace.set_decision(received.review, decision)
+            return await self._reply(received, decision, blame=query.blame)
 
     async def _read(self, pieces: list[bytes]) -> ReceivedReview:
         size, cluster, checks = sum(map(len, pieces)), self._engine.cluster, self._checks
@@ -253,9 +253,7 @@ class DecisionEndpoint:
                 received = decode_deferring(body, cluster, checks)
                 if received is not None:
                     return received
-            if size <= LARGE_BYTES:
-                return decode_review(body, cluster, checks)
-            return await asyncio.to_thread(decode_review, body, cluster, checks)
+            return await work_on_text(size, decode_review, body, cluster, checks)
         return await self._reader.run(
             decode_large_review, pieces, cluster, self._reader.strip_members, checks
         )
@@ -276,17 +274,29 @@ class DecisionEndpoint:
             self._recorder.record(self._path, phases, received, decision)
         return decision
 
-    def _reply(self, received: ReceivedReview, decision: Decision, *, blame: bool) -> JSONReply:
+    async def _reply(self, received: ReceivedReview, decision: Decision, *, blame: bool) -> JSONReply:
+        values = received.review.received_values
         if self._phases is None:
-            document = decision_documents.to_document(decision)
-            if blame:
-                from pratique_frontdoor.blame.changes import blame_document, blame_of  # noqa: PLC0415 - seldom asked for
-
-                found = blame_of(decision, received.review.object_document.data)
-                document["blame"] = blame_document(found, decision)
-            return JSONReply(200, encode(document))
+            # A few values can make a large document: each step shows its changes.
+            body = await work_beside_loop(values, _explanation, received, decision, blame=blame)
+            return JSONReply(200, body)
+        values += len(decision.patch) + len(decision.audit_annotations)
         may_patch = Phase.MUTATE in self._phases
-        return JSONReply(200, encode_answer(decision, received.api_version, may_patch=may_patch))
+        body = await work_on_review(
+            values, encode_answer, decision, received.api_version, may_patch=may_patch
+        )
+        return JSONReply(200, body)
+
+
+def _explanation(received: ReceivedReview, decision: Decision, *, blame: bool) -> bytes:
+    """Encode the decision document, if wanted with what made each of the object's fields what it is."""
+    document = decision_documents.to_document(decision)
+    if blame:
+        from pratique_frontdoor.blame.changes import blame_document, blame_of  # noqa: PLC0415 - seldom asked for
+
+        found = blame_of(decision, received.review.object_document.data)
+        document["blame"] = blame_document(found, decision)
+    return encode(document)
 
 
 def _share_holder(scope: Scope) -> str:
