@@ -14,6 +14,7 @@ from pratique.apimachinery import json_reading
 from pratique.apimachinery.patches import COPY_LIMIT
 from pratique.hosting.running import MAX_OPERATIONS
 from pratique.https.sessions import BODY_LIMIT
+from pratique.processes import review_threads
 from pratique.rpc.servers import ServerSettings
 from pratique.rpc.wire_format import MAX_FIELDS
 from pratique_frontdoor.settings import FrontDoorSettings
@@ -57,7 +58,9 @@ def test_every_limit_is_told_with_its_default(title: str, settings: type[Any]) -
     [
         ("JSON", f"| {json_reading.MAX_LEVELS} |"),
         ("JSON", f"| {json_reading.MAX_VALUES} | 400, `holds {json_reading.TOO_MANY_VALUES}` |"),
-        ("JSON", f"more than {json_reading.LARGE_BYTES} bytes"),
+        ("JSON", f"more than {review_threads.INLINE_BYTES} bytes"),
+        ("JSON", f"more than {review_threads.INLINE_VALUES} values"),
+        ("JSON", f"more than {review_threads.LARGE_VALUES} values"),
         ("JSON", f"more than {json_reading.WHOLE_VALUES} values"),
         ("Patches", f"| {MAX_OPERATIONS} |"),
         ("Patches", f"| {COPY_LIMIT} bytes |"),
