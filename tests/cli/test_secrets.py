@@ -13,7 +13,7 @@ import json
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 import pytest
@@ -117,8 +117,14 @@ FORMS: dict[str, JSONObject] = {
 
 
 def reviewed(form: str) -> JSONObject:
-    fields = {"kind": CORE_SECRET, "resource": SECRETS, "name": "one", "namespace": "default"} | FORMS[form]
-    return review_document(**fields)
+    fields: dict[str, Any] = {
+        "kind": CORE_SECRET,
+        "resource": SECRETS,
+        "name": "one",
+        "namespace": "default",
+    } | FORMS[form]
+    document: JSONObject = review_document(**fields)
+    return document
 
 
 def strings(value: JSON) -> Iterator[str]:

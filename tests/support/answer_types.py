@@ -10,8 +10,9 @@ import json
 from collections.abc import Iterator
 
 from pratique.apimachinery.json_values import JSONObject
+from pratique_frontdoor.webhooks.reviews import ReviewVersion
 
-VERSIONS = ("v1", "v1beta1")
+VERSIONS: tuple[ReviewVersion, ReviewVersion] = ("v1", "v1beta1")
 UID = "@uid"
 """What stands for the uid of the request."""
 
@@ -38,7 +39,7 @@ CONVERSION = ReviewType(
 class TypedAnswer:
     """An answer to a review of a version, and why it cannot be one."""
 
-    version: str
+    version: ReviewVersion
     body: bytes
     error: str
     """The API server's error; empty if its decoder takes the answer."""
@@ -77,6 +78,8 @@ _CLAIMS: list[tuple[str | None, str | None, str]] = [
     ("x y/é", 'a"b', _unknown('a\\"b', "x y/é")),
     ("{group}/__internal", "{kind}", _internal("{kind}", "{group}")),
     ("__internal", None, _internal("{kind}", "")),
+    ("{group}/__internal", "Zebra", _internal("Zebra", "{group}")),
+    *(("{group}/2", kind, _unknown(kind, "{group}/2")) for kind in ("{kind}", "WatchEvent")),
     *(
         (version, "Status", _converting("v1.Status"))
         for version in ("v1", None, "a/b", "{group}/v2", "__internal")

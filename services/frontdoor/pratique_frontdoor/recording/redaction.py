@@ -335,8 +335,9 @@ class Redaction:
 
     def _remember_encoded(self, text: str, replacement: str) -> str:
         """Remember the base64 of a secret, which an API server makes of ``stringData``; return its replacement."""
-        encoded = base64.b64encode(text.encode("utf-8", "surrogateescape")).decode()
-        return self._remember(encoded, self._encoded(replacement))
+        encoded = self._encoded(replacement)
+        self._known.setdefault(base64.b64encode(text.encode("utf-8", "surrogateescape")).decode(), encoded)
+        return encoded
 
     def _encoded(self, replacement: str) -> str:
         return base64.b64encode(replacement.encode()).decode()
