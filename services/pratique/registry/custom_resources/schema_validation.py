@@ -10,7 +10,7 @@ Sources, below ``k8s.io/kube-openapi/pkg/validation/validate``: ``schema.go``, `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TypeAlias
 
 from pratique.apimachinery.field_errors import MAX_ERRORS, FieldError
@@ -19,7 +19,7 @@ from pratique.apimachinery.statuses import go_quoted
 from pratique.cel.errors import EvaluationError
 from pratique.cel.libraries.regexes import compile_pattern
 from pratique.registry.custom_resources import formats, value_validation
-from pratique.registry.custom_resources.correlation import Correlation, deep_equal
+from pratique.registry.custom_resources.correlation import Correlation
 from pratique.registry.custom_resources.value_validation import NumberBounds, Violation
 from pratique.registry.validation.kind_validation import TooMuchWorkError
 
@@ -585,7 +585,14 @@ def _size_checks(minimum: int | None, maximum: int | None) -> list[Predicate]:
 
 
 def _is_unique(items: list[JSON]) -> bool:
-    return not any(deep_equal(item, other) for index, item in enumerate(items) for other in items[:index])
+    return len(set(map(_identity, items))) == len(items)
+
+
+def _identity(value: JSON) -> Hashable:
+    """Something hashable that two values have in common if and only if they are deeply equal, types included."""
+    if isinstance(value, dict):
+        return dict, frozenset((name, _identity(member)) for name, member in value.items())
+    return (list, *map(_identity, value)) if isinstance(value, list) else (type(value), value)
 
 
 def _types(written: JSONObject) -> tuple[str, ...]:
