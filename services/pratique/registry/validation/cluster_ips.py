@@ -6,7 +6,7 @@ Source: ``ValidateServiceClusterIPsRelatedFields`` and ``validateUpgradeDowngrad
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from pratique.apimachinery.field_errors import (
     ROOT,
@@ -47,7 +47,7 @@ def validate_cluster_ips(spec: JSONObject, old_spec: JSONObject | None) -> list[
     policy = spec.get("ipFamilyPolicy")
     if policy is not None and policy not in _POLICIES:
         errors.append(not_supported(_POLICY, policy, _POLICIES))
-    malformed = _validate_each(ips, (old_spec or {}).get("clusterIPs") or [])
+    malformed = _validate_each(ips, frozenset((old_spec or {}).get("clusterIPs") or ()))
     errors += malformed
     if len(ips) > 2:
         errors.append(invalid(_IPS, ips, "may only hold up to 2 values"))
@@ -63,7 +63,7 @@ def _validate_first(ip: str, ips: Sequence[str]) -> list[FieldError]:
     return [] if ips[0] == ip else [invalid(_IPS, list(ips), "first value must match `clusterIP`")]
 
 
-def _validate_each(ips: Sequence[str], accepted: Sequence[str]) -> list[FieldError]:
+def _validate_each(ips: Sequence[str], accepted: Set[str]) -> list[FieldError]:
     errors = []
     for index, ip in enumerate(ips):
         if index == 0 and ip == "None":

@@ -228,7 +228,7 @@ def _validate_addresses(status: JSONObject, old: JSONObject, field: str) -> Iter
     plural = f"{field}s"
     path, first = _STATUS / plural, status.get(field, "")
     addresses = [found.get("ip", "") for found in list_at(status, plural)]
-    known = [found.get("ip", "") for found in list_at(old, plural)]
+    known = {found.get("ip", "") for found in list_at(old, plural)}
     is_first = not addresses or addresses[0] == first
     mismatch = [] if is_first else [invalid(path / 0 / "ip", addresses[0], f"must be equal to `{field}`")]
     if field == "hostIP":

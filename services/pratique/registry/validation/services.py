@@ -192,7 +192,7 @@ def _validate_affinity(spec: JSONObject) -> list[FieldError]:
 
 
 def _validate_external_ips(spec: JSONObject, old_spec: JSONObject) -> list[FieldError]:
-    errors, accepted = [], old_spec.get("externalIPs") or ()
+    errors, accepted = [], frozenset(old_spec.get("externalIPs") or ())
     for index, address in enumerate(spec.get("externalIPs") or ()):
         path = _SPEC / "externalIPs" / index
         errors += validate_legacy_ip(address, path, accepted) or validate_endpoint_ip(address, path)
@@ -237,7 +237,7 @@ def _validate_source_ranges(service: JSONObject, old: JSONObject | None) -> list
     if ranges := spec.get("loadBalancerSourceRanges"):
         errors = [forbidden(path, _FOR_LOAD_BALANCERS)] if is_forbidden else []
         stored = ((old or {}).get("spec") or {}).get("loadBalancerSourceRanges") or ()
-        accepted = [value.strip() for value in stored]
+        accepted = {value.strip() for value in stored}
         for index, value in enumerate(ranges):
             errors += validate_legacy_cidr(value.strip(), path / index, accepted)
         return errors

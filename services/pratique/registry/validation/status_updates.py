@@ -154,8 +154,8 @@ _INGRESS = _STATUS / "loadBalancer" / "ingress"
 _IP_MODES = ("Proxy", "VIP")
 
 
-def _known(old: JSONObject) -> list[str]:
-    return [address["ip"] for address in _addresses(old) if address.get("ip")]
+def _known(old: JSONObject) -> set[str]:
+    return {address["ip"] for address in _addresses(old) if address.get("ip")}
 
 
 def _service(written: JSONObject, old: JSONObject, _: Review) -> list[FieldError]:
