@@ -244,12 +244,31 @@ _GAP_LIMIT = 100 * 100
 """As :data:`MATCHING_LIMIT`, between two items that correspond: a long sequence has many such gaps."""
 
 
-def common_runs(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[_Run]:
-    """The runs of items that two sequences have in common, in the order of both, in linear time.
+Opcode: TypeAlias = "tuple[str, int, int, int, int]"
+"""``equal``, ``replace``, ``delete`` or ``insert``, and which items of the old and the new sequence, as in difflib."""
+
+
+def opcodes(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Opcode]:
+    """What turns one sequence into another one, in linear time.
 
     Short sequences are matched as ``difflib`` does. Long ones are matched between the items that both have once, as in
     a patience diff.
     """
+    found: list[Opcode] = []
+    a = c = 0
+    for i, j, size in [*_common_runs(old, new), (len(old), len(new), 0)]:
+        if a < i or c < j:
+            found.append(("replace" if a < i and c < j else "delete" if a < i else "insert", a, i, c, j))
+        elif found and size:
+            _, a, _, c, _ = found.pop()  # the run before this one, which ends where it begins
+            i, j, size = a, c, i + size - a
+        if size:
+            found.append(("equal", i, i + size, j, j + size))
+        a, c = i + size, j + size
+    return found
+
+
+def _common_runs(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[_Run]:
     runs: list[_Run] = []
     a, b, c, d = _trimmed(old, new, (0, len(old), 0, len(new)), runs)
     if (b - a) * (d - c) <= MATCHING_LIMIT:

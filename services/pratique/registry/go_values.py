@@ -22,14 +22,14 @@ from __future__ import annotations
 
 import difflib
 import functools
-import itertools
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
+from pratique.apimachinery.diff import MATCHING_LIMIT, Opcode, opcodes
 from pratique.apimachinery.field_errors import FieldError, GoLiteral, MapKey
 from pratique.apimachinery.json_values import HTML_ESCAPES, JSON, JSONObject, encode, go_json
 from pratique.apimachinery.patterns import pattern
@@ -170,11 +170,29 @@ def internal_diff(type_name: str, old: JSON, new: JSON) -> str:
     """
     kind = _type(type_name)
     before, after = (_pretty_lines(_as_internal(kind, value)) for value in (old, new))
-    return "".join(itertools.islice(difflib.unified_diff(before, after), _FILE_NAMES, None))
+    matcher = difflib.SequenceMatcher(None, before, after)
+    if len(before) * len(after) > MATCHING_LIMIT:
+        matcher.opcodes = opcodes(before, after)  # what it would take minutes to find, as kube-apiserver does
+    return "".join(line for group in matcher.get_grouped_opcodes() for line in _hunk(group, before, after))
 
 
-_FILE_NAMES = 2
-"""The lines with the names of the files, which Go leaves out."""
+_SIGNS = {"equal": " ", "delete": "-", "insert": "+"}
+
+
+def _hunk(group: Sequence[Opcode], before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
+    """The lines of a unified diff that a group of opcodes is."""
+    first, last = group[0], group[-1]
+    yield f"@@ -{_line_range(first[1], last[2])} +{_line_range(first[3], last[4])} @@\n"
+    for tag, a, b, c, d in group:
+        if tag != "insert":
+            yield from (_SIGNS.get(tag, "-") + line for line in before[a:b])
+        if tag in {"insert", "replace"}:
+            yield from (f"+{line}" for line in after[c:d])
+
+
+def _line_range(start: int, stop: int) -> str:
+    length = stop - start
+    return f"{start + 1}" if length == 1 else f"{start + 1 if length else start},{length}"
 
 
 def _pretty_lines(value: JSON) -> list[str]:

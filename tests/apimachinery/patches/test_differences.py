@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+from difflib import SequenceMatcher
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.apimachinery.diff import common_runs, diff, diff_through, identical
+from pratique.apimachinery.diff import diff, diff_through, identical, opcodes
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.apimachinery.patches import apply_patch
 from support.strategies.json_values import documents, named_items, values
@@ -147,21 +149,32 @@ def test_identical_values_have_the_same_type(first: JSON, second: JSON, *, expec
     st.lists(st.integers(0, 2_000), min_size=600, max_size=700),
     st.data(),
 )
-def test_common_runs_are_in_both_sequences_in_order(
+def test_opcodes_turn_one_sequence_into_the_other(
     old: list[str], new: list[str], long: list[int], data: st.DataObject
 ) -> None:
-    kept = [item for item in long if item % data.draw(st.integers(2, 5))]
+    divisor = data.draw(st.integers(2, 5))
+    kept = [item for item in long if item % divisor]
     for first, second in ((old, new), (["x", *old, *map(str, long)], [*map(str, kept), *new])):
-        old_at = new_at = 0
-        for i, j, size in common_runs(first, second):
-            assert i >= old_at
-            assert j >= new_at
-            assert size > 0
-            assert first[i : i + size] == second[j : j + size]
-            old_at, new_at = i + size, j + size
+        made, end, tags = list[str](), 0, list[str]()
+        for tag, a, b, c, d in opcodes(first, second):
+            assert a == end
+            assert (first[a:b] == second[c:d]) == (tag == "equal")
+            assert (a < b, c < d) == (tag != "insert", tag != "delete")
+            made, end, tags = made + second[c:d], b, [*tags, tag]
+        assert (made, end) == (second, len(first))
+        assert not any(one == other == "equal" for one, other in pairwise(tags))
+
+
+@given(st.lists(st.sampled_from("abcde")), st.lists(st.sampled_from("abcde")))
+def test_opcodes_of_short_sequences_have_as_much_in_common_as_those_of_difflib(
+    old: list[str], new: list[str]
+) -> None:
+    matcher = SequenceMatcher(None, old, new, autojunk=False)
+    theirs = sum(size for *_, size in matcher.get_matching_blocks())
+    assert sum(b - a for tag, a, b, _, _ in opcodes(old, new) if tag == "equal") >= theirs
 
 
 def test_long_sequences_have_nearly_all_that_they_share_in_common() -> None:
     old = [text for index in range(2_000) for text in (f"name: c{index}", "image: web")]
     new = ["image: web", *(text for text in old if not text.endswith("5"))]
-    assert sum(size for *_, size in common_runs(old, new)) == len(new) - 1
+    assert sum(b - a for tag, a, b, _, _ in opcodes(old, new) if tag == "equal") == len(new) - 1

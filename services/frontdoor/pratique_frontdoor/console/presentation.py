@@ -8,7 +8,7 @@ import msgspec
 
 from pratique.admission.controllers import Phase
 from pratique.admission.results import OutcomeStatus
-from pratique.apimachinery.diff import common_runs
+from pratique.apimachinery.diff import opcodes
 from pratique.apimachinery.json_values import JSON, JSONObject, encode
 from pratique.apimachinery.patterns import pattern
 from pratique_frontdoor.blame.changes import Path, blame_of
@@ -147,12 +147,12 @@ def _scalar(value: JSON) -> str:
 
 def _diff(before: JSON, after: JSON) -> Iterator[DiffLine]:
     was, now = ([line.text for line in object_lines(value)] for value in (before, after))
-    old_at = new_at = 0
-    for old, new, size in [*common_runs(was, now), (len(was), len(now), 0)]:
-        yield from (DiffLine("-", text) for text in was[old_at:old])
-        yield from (DiffLine("+", text) for text in now[new_at:new])
-        yield from (DiffLine(" ", text) for text in was[old : old + size])
-        old_at, new_at = old + size, new + size
+    for tag, old_from, old_to, new_from, new_to in opcodes(was, now):
+        if tag == "equal":
+            yield from (DiffLine(" ", text) for text in was[old_from:old_to])
+        else:
+            yield from (DiffLine("-", text) for text in was[old_from:old_to])
+            yield from (DiffLine("+", text) for text in now[new_from:new_to])
 
 
 def _blame(decision: Decision, received: JSON) -> tuple[list[str], list[BlamedLine]]:
