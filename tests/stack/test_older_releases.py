@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -13,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from support import forked_commands
+from support.forked_commands import PROGRAM
 from support.local_stacks import Stack, running, running_alone
 
 CHAIN = ("DefaultTolerationSeconds", "AlwaysAdmit")
@@ -62,13 +62,7 @@ def test_services_follow_the_configured_release(
 def test_settings_unknown_to_the_release_are_reported(command: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text(CLUSTER)
     chain = ("--cluster", str(tmp_path / "cluster.yaml"), "--admission-control", ",".join(CHAIN))
-    ran = subprocess.run(
-        [sys.executable, "-m", "pratique_cli", *command, *chain],
-        input=json.dumps(review()),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ran = forked_commands.run([PROGRAM, *command, *chain], input=json.dumps(review()))
     assert ran.returncode == 0
     assert "warning: AlwaysAdmit admission controller is deprecated." in ran.stderr
     warning = 'Namespace "shop": metadata.annotations.scheduler.kubernetes.io/node-selector: no release of Kubernetes'

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from support import forked_commands
 from support.controller_packages import lay_out
 from support.local_stacks import Stack, running, running_alone
 
@@ -118,9 +117,7 @@ class Offline:
 
     def decide(self, review: Any) -> Any:
         command = [sys.executable, "-m", "pratique_cli", "review", *self._flags, "-o", "json", "-"]
-        ran = subprocess.run(
-            command, input=json.dumps(review), capture_output=True, text=True, env=os.environ, check=False
-        )
+        ran = forked_commands.run(command, input=json.dumps(review))
         (decision,) = json.loads(ran.stdout)
         return decision
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from support import forked_commands
+from support.forked_commands import PROGRAM
 from support.pods import pod
 from support.services.quota_validators import quota_validator
 
-PROGRAM = Path(sys.executable).with_name("pratique")
 AMOUNTS = {"hard": {"pods": "2"}}
 QUOTA = {
     "apiVersion": "v1",
@@ -68,9 +67,7 @@ def test_an_offline_run_always_counts_in_memory(cluster: Path, tmp_path: Path) -
     ledger = tmp_path / "quotas.sqlite"
     flags = [f"--cluster={cluster}", "--admission-control=ResourceQuota", f"--resource-quota-ledger={ledger}"]
     for _ in range(2):
-        ran = subprocess.run(
-            [PROGRAM, "review", *flags, "-o", "jsonl", pods], stdout=subprocess.PIPE, text=True, check=False
-        )
+        ran = forked_commands.run([PROGRAM, "review", *flags, "-o", "jsonl", pods])
         decisions = [json.loads(line)["allowed"] for line in ran.stdout.splitlines()]
         assert (ran.returncode, decisions) == (1, [True, True, False])
     assert not ledger.exists()

@@ -26,6 +26,8 @@ from pratique.apimachinery.json_values import MIN_PROVED_BYTES
 from pratique.rpc.check_digests import CheckDigests
 from pratique.rpc.messages import validate_request
 from pratique_cli.certificate_authority import CertificateSpec, IssuedCertificate, TrustedAuthorities, issue
+from support import forked_commands
+from support.forked_commands import ForkedCommand
 from support.services.reviews import review_of
 from support.steady_loads import steady_load
 from support.waiting import within
@@ -52,7 +54,7 @@ def serve(service: str, *flags: str) -> Iterator[int]:
         *CHAIN,
         *flags,
     ]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+    with ForkedCommand(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         try:
             assert process.stdout is not None
             found = _READY.match(process.stdout.readline())
@@ -74,12 +76,12 @@ def make_certificates(folder: Path, *flags: str) -> None:
         "kube-apiserver",
         *flags,
     ]
-    subprocess.run(command, check=True, capture_output=True)
+    assert forked_commands.run(command).returncode == 0
 
 
 def renew(folder: Path, *flags: str) -> None:
     command = [sys.executable, "-m", "pratique_cli", "certs", "renew", str(folder), *flags]
-    subprocess.run(command, check=True, capture_output=True)
+    assert forked_commands.run(command).returncode == 0
 
 
 def serving(folder: Path, name: str, caller: str) -> list[str]:

@@ -65,7 +65,7 @@ class _Fork(subprocess.Popen[AnyStr]):
 class ForkedCommand(_Fork[AnyStr]):
     """A ``pratique`` that runs, for tests that talk to it: ``ForkedCommand([PROGRAM, "up"], stdin=PIPE, text=True)``.
 
-    It may also be a module of the tests that uses Pratique: ``ForkedCommand([sys.executable, "-m", "support.NAME"])``.
+    It may also be ``[sys.executable, "-m", "pratique_cli"]``, or a module of the tests that uses Pratique.
     It starts, and is no fork, if its environment differs from the suite's in what a start depends on, and where
     the system has no file descriptors of processes.
     """
@@ -76,12 +76,15 @@ class ForkedCommand(_Fork[AnyStr]):
     def _fork(self, asked: Mapping[str, Any]) -> bool:
         program, *arguments = asked["args"]
         self._waiting: threading.Lock = threading.Lock()
-        if arguments[:1] == ["-m"]:
+        path = PROGRAM.parent
+        if arguments[0] == "-m":
             assert program == sys.executable, asked["args"]
-            self._server = _ask_for_fork(_requests(), asked, arguments, Path(asked["cwd"]))
+            path = Path(asked["cwd"] or ".").absolute()
+            given = [_MAIN, *arguments[2:]] if arguments[1] == "pratique_cli" else arguments
         else:
             assert Path(program) == PROGRAM, asked["args"]
-            self._server = _ask_for_fork(_requests(), asked, [program, *arguments], PROGRAM.parent)
+            given = [program, *arguments]
+        self._server = _ask_for_fork(_requests(), asked, given, path)
         self.pid = _next_number(self._server)
         return True
 

@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 
 from support.certificate_mounts import chain_of, key_of
+from support.forked_commands import ForkedCommand
 from support.image_registries import ImageRegistry, Signer, signer
 from support.image_review_servers import client_certificate, clients, kubeconfig
 from support.webhook_servers import authority
@@ -126,7 +127,7 @@ def image_verifier(folder: Path, images: ImageRegistry, *flags: str) -> Iterator
         *("--client-ca-file", str(folder / "clients.crt"), "--drain-seconds", "0", *flags),
     ]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PRATIQUE_")}
-    with subprocess.Popen(
+    with ForkedCommand(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
     ) as process:
         try:

@@ -16,6 +16,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from support.forked_commands import ForkedCommand
 from support.waiting import within
 
 PATIENCE_SECONDS = 120
@@ -91,7 +92,7 @@ def observed_process(*flags: str, **environment: str) -> Iterator[ObservedStack]
 def _observed(arguments: Sequence[str], environment: Mapping[str, str]) -> Iterator[ObservedStack]:
     command = [sys.executable, "-m", "pratique_cli", *arguments, "--port", "0"]
     pipe = subprocess.PIPE
-    with subprocess.Popen(
+    with ForkedCommand(
         command, stdout=pipe, stderr=pipe, text=True, env={**os.environ, **environment}
     ) as process:
         stack = ObservedStack(process)
