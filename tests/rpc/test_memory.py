@@ -179,6 +179,9 @@ def test_what_does_not_arrive_in_time_is_ended_and_others_are_answered(
             async with grpc.aio.insecure_channel(address) as channel:
                 [outcome] = await VALIDATOR.ask(channel, review_of(), [Call("c")], seconds=SECONDS)
                 assert outcome.decision is ALLOWED
+                late = opened(channel.stream_unary(METHOD.path, None, None))
+                assert "has not arrived within 1 seconds" in await late.details()
+                assert await late.code() is grpc.StatusCode.DEADLINE_EXCEEDED
 
     asyncio.run(run())
 
