@@ -119,6 +119,7 @@ lock: $(TESTABLE) ## Rewrite scripts/requirements/ from pyproject.toml (ARGS=--u
 	@$(LOCK) pyproject.toml --all-extras --group dev --output-file scripts/requirements/dev.txt
 	@$(LOCK) pyproject.toml --extra services --extra ledger --extra cluster --extra console --group build --constraint scripts/requirements/dev.txt --output-file scripts/requirements/build.txt
 	@$(LOCK) pyproject.toml --extra services --extra ledger --extra cluster --extra console --constraint scripts/requirements/dev.txt --output-file scripts/requirements/run.txt
+	@$(LOCK) pyproject.toml --extra certificates --group build --constraint scripts/requirements/dev.txt --output-file scripts/requirements/offline.txt
 	@$(LOCK) --group fuzz --output-file scripts/requirements/fuzz.txt
 	@$(LOCK) --group flame --output-file scripts/requirements/flame.txt
 	@$(LOCK) --group mutants --constraint scripts/requirements/dev.txt --output-file scripts/requirements/mutants.txt

@@ -426,7 +426,9 @@ def _encodable(text: str) -> str:
 def _quoted_forms(text: str) -> Iterator[str]:
     """Write a text as a string in Go, and in JSON as several programs do."""
     encodable = _encodable(text)
-    yield from (go_quoted(text), encode(encodable).decode(), go_json(encodable), json.dumps(encodable))
+    yield from (go_quoted(text), encode(encodable).decode(), go_json(encodable))
+    if not text.isascii():
+        yield json.dumps(encodable)
 
 
 def _step(written: str) -> str | int:
