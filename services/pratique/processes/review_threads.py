@@ -44,10 +44,11 @@ all others."""
 
 def estimate_values(*texts: bytes) -> int:
     """Tell about how many values JSON texts have together, never less than one; commas in strings count, too."""
-    values = 1
+    values, size = 1, 0
     for text in texts:
-        values += text.count(b",") + len(text) // _TEXT_BYTES
-    return values
+        values += text.count(b",")
+        size += len(text)
+    return values + size // _TEXT_BYTES
 
 
 def threads_for(values: int, spent_seconds: float = 0.0) -> ControllerThreads | None:

@@ -560,7 +560,8 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
                 return
             context.record.merge([await _validate_stage(stage, context)])
             context.record.raise_outage_unless_denied()
-        await work_on_review(context.values, _apply_pending_operations, context)
+        if context.record.pending_operations:
+            await work_on_review(context.values, _apply_pending_operations, context)
 
     async def _show_stored_object(self, context: AdmissionContext) -> None:
         """Let validating controllers see the object as it is about to be stored, if no API server is in between."""
@@ -627,7 +628,7 @@ def _gets_app_armor_fields(review: Review) -> bool:
 def _apply_pending_operations(context: AdmissionContext) -> None:
     """Apply the patches of validating controllers, once nothing has denied the request."""
     record = context.record
-    if record.denials or not record.pending_operations:
+    if record.denials:
         return
     try:
         amended = patch_document(context.review.object_document, record.pending_operations)

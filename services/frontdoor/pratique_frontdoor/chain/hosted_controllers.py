@@ -448,7 +448,7 @@ async def _run_enforced(
             document = _take_outcome(hop, outcome, document, allow_list, context.record)
         return document
 
-    values = context.values and context.values + _values_of(outcomes)
+    values = _with_answers(context.review, outcomes)
     context.change_object(await work_on_review(values, take_outcomes, context.review.object_document))
     if context.record.outages:
         raise context.record.outages[0]
@@ -479,24 +479,21 @@ async def _run_in_shadow(
         else:
             for outcome in outcomes:
                 await work_on_review(
-                    context.values and context.values + _values_of(outcomes),
+                    _with_answers(context.review, outcomes),
                     _take_outcome,
-                    hop,
-                    outcome,
-                    context.review.object_document,
-                    member.restricted,
-                    context.record,
+                    *(hop, outcome, context.review.object_document, member.restricted, context.record),
                 )
 
 
-def _values_of(outcomes: Sequence[Outcome]) -> int:
-    """How many operations, warnings and annotations outcomes have."""
-    return sum(
-        len(outcome.warnings)
-        + len(outcome.audit_annotations)
-        + (len(outcome.decision.operations) if isinstance(outcome.decision, Patched) else 0)
-        for outcome in outcomes
-    )
+def _with_answers(review: Review, outcomes: Iterable[Outcome]) -> int:
+    """About how many values a review and the outcomes of it have; 0 of a review that was made here."""
+    values = review.received_values
+    if values:
+        for outcome in outcomes:
+            values += len(outcome.warnings) + len(outcome.audit_annotations)
+            if isinstance(outcome.decision, Patched):
+                values += len(outcome.decision.operations)
+    return values
 
 
 def _take_outcome(
@@ -560,11 +557,11 @@ class HostedValidators(msgspec.Struct, frozen=True):
             answers: _Answers = [(calls, await _outcomes_or_outage(asking, deadline))]
         else:
             answers = await _ask_shares(self.fan_out, review, calls, deadline, explain=explain)
-        outcomes = [
-            outcome for _, answer in answers if not isinstance(answer, OutageError) for outcome in answer
-        ]
+        outcomes = itertools.chain.from_iterable(
+            answer for _, answer in answers if not isinstance(answer, OutageError)
+        )
         await work_on_review(
-            review.received_values and review.received_values + _values_of(outcomes),
+            _with_answers(review, outcomes),
             _record_answers,
             *(hop, calls, answers, record),
             until_denied=self.first_denial_only,

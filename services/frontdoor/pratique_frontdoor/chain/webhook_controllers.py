@@ -257,8 +257,9 @@ class MutatingWebhooks(msgspec.Struct, frozen=True):
 
     async def admit(self, context: AdmissionContext) -> bool:
         """Call the matching webhooks one after another; the first denial ends the phase."""
-        document = context.review.object_document
-        await work_on_review(context.values, context.reinvocation.begin, document, context.round)
+        if context.round > 0:
+            document = context.review.object_document
+            await work_on_review(context.values, context.reinvocation.begin, document, context.round)
         try:
             every = context.explain and context.round == 0
             candidates = self.hooks.candidates(context.review, every=every)

@@ -95,7 +95,7 @@ def decode_review(body: bytes, cluster: Cluster, checks: TextChecks | None = Non
         ReviewError: the body is not JSON or exceeds its limits, is not an AdmissionReview, or has no request or uid.
             The message names the wrong field and never repeats the body.
     """
-    return _review_from(lambda: _decode_body(body), cluster, checks)
+    return _review_from(lambda: _decode_body(body), cluster, checks, estimate_values(body))
 
 
 def decode_large_review(
@@ -110,15 +110,15 @@ def decode_large_review(
         ReviewError: as :func:`decode_review`.
         Exception: what else ``cut_out`` raises.
     """
-    return _review_from(lambda: _decode_cut_body(pieces, cut_out), cluster, checks)
+    return _review_from(lambda: _decode_cut_body(pieces, cut_out), cluster, checks, estimate_values(*pieces))
 
 
 def _review_from(
-    receive: Callable[[], _DecodedBody], cluster: Cluster, checks: TextChecks | None
+    receive: Callable[[], _DecodedBody], cluster: Cluster, checks: TextChecks | None, values: int
 ) -> ReceivedReview:
     with _refusals():
         received = receive()
-    return _received_review(received, cluster, checks)
+    return _received_review(received, cluster, checks, values)
 
 
 @contextlib.contextmanager
@@ -136,14 +136,16 @@ def _refusals() -> Iterator[None]:
         raise ReviewError(f"the body is not JSON: {_position_only(error)}") from None
 
 
-def _received_review(received: _DecodedBody, cluster: Cluster, checks: TextChecks | None) -> ReceivedReview:
+def _received_review(
+    received: _DecodedBody, cluster: Cluster, checks: TextChecks | None, values: int
+) -> ReceivedReview:
     request = received.envelope.request
     if request is None:
         raise ReviewError("the AdmissionReview has no request")
     if not request.uid:
         raise ReviewError("the AdmissionReview's request has no uid")
     _check_names(request)
-    return ReceivedReview(received.envelope.api_version, _review(request, received, cluster, checks))
+    return ReceivedReview(received.envelope.api_version, _review(request, received, cluster, checks, values))
 
 
 class _ReviewMembers(msgspec.Struct, frozen=True):
@@ -190,7 +192,9 @@ def decode_deferring(
     """
     try:
         received = _decode_deferring(body)
-        return None if received is None else _received_review(received, cluster, checks)
+        if received is None:
+            return None
+        return _received_review(received, cluster, checks, estimate_values(body))
     except (JsonLimitError, ReviewError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None  # the whole check finds the error, and has the words for it
 
@@ -287,12 +291,12 @@ def _check_names(request: _ReceivedRequest) -> None:
 
 
 def _review(
-    request: _ReceivedRequest, received: _DecodedBody, cluster: Cluster, checks: TextChecks | None
+    request: _ReceivedRequest,
+    received: _DecodedBody,
+    cluster: Cluster,
+    checks: TextChecks | None,
+    values: int,
 ) -> Review:
-    object_document = _document("object", request.object, received, checks)
-    old_object_document = _document("oldObject", request.old_object, received, checks)
-    options_document = _document("options", request.options, received, checks)
-    documents = (object_document, old_object_document, options_document)
     return Review(
         uid=request.uid,
         operation=request.operation,
@@ -305,12 +309,12 @@ def _review(
         name=request.name or "",
         namespace=request.namespace or "",
         user=_user(request.user_info),
-        object_document=object_document,
-        old_object_document=old_object_document,
-        options_document=options_document,
+        object_document=_document("object", request.object, received, checks),
+        old_object_document=_document("oldObject", request.old_object, received, checks),
+        options_document=_document("options", request.options, received, checks),
         dry_run=bool(request.dry_run),
         cluster=cluster,
-        received_values=estimate_values(*(document.unchecked_raw for document in documents)),
+        received_values=values,
     )
 
 
