@@ -210,6 +210,7 @@ def _validate_file_reference(reference: JSONObject, path: FieldPath) -> list[Fie
 
 def validate_files_of_environments(spec: JSONObject, path: FieldPath) -> list[FieldError]:
     """Validate that variables are read from files of empty volumes: ``validateFileKeyRefVolumes``."""
+    volumes = {volume.get("name", ""): volume for volume in spec.get("volumes") or ()}
     return [
         error
         for field in CONTAINER_FIELDS
@@ -218,18 +219,19 @@ def validate_files_of_environments(spec: JSONObject, path: FieldPath) -> list[Fi
         if (source := variable.get("valueFrom")) is not None
         if (reference := source.get("fileKeyRef")) is not None
         for error in _validate_volume_of_file(
-            spec,
+            volumes,
             reference.get("volumeName", ""),
             path / field / number / "env" / index / "valueFrom" / "fileKeyRef" / "volumeName",
         )
     ]
 
 
-def _validate_volume_of_file(spec: JSONObject, name: str, path: FieldPath) -> list[FieldError]:
-    found = [volume for volume in spec.get("volumes") or () if volume.get("name", "") == name]
-    if not found:
+def _validate_volume_of_file(
+    volumes: Mapping[str, JSONObject], name: str, path: FieldPath
+) -> list[FieldError]:
+    if name not in volumes:
         return [not_found(path, name)]
-    if found[-1].get("emptyDir") is None:
+    if volumes[name].get("emptyDir") is None:
         return [invalid(path, name, "referenced volume must be of type emptyDir")]
     return []
 

@@ -6,6 +6,7 @@ Source: ``ValidatePodStatusUpdate`` of ``pkg/apis/core/validation/validation.go`
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pratique.admission.reviews import Review
@@ -105,18 +106,20 @@ def _validate_transitions(
     """Refuse that what has ended and is not restarted runs again."""
     if field != _EPHEMERAL and _restarts_all(spec):
         return
+    running: dict[str, list[JSONObject]] = defaultdict(list)
+    for found in statuses:
+        if mapping_at(found, "state").get("terminated") is None:
+            running[found.get("name", "")].append(found)
+    containers = {found.get("name"): found for found in reversed(list_at(spec, _STATUSES[field]))}
     for index, before in enumerate(old):
         ended = mapping_at(before, "state").get("terminated")
         if ended is None:
             continue
-        namesakes = [found for found in statuses if found.get("name", "") == before.get("name", "")]
-        again = [found for found in namesakes if mapping_at(found, "state").get("terminated") is None]
+        again = running.get(before.get("name", ""), [])
         exit_code = ended.get("exitCode", 0)
         if field != _EPHEMERAL:
             again = again[:1]
-            if again and _is_restarted(
-                before.get("name", ""), list_at(spec, _STATUSES[field]), spec, exit_code
-            ):
+            if again and _is_restarted(containers.get(before.get("name", "")), spec, exit_code):
                 continue
         for _ in again:
             yield forbidden(
@@ -134,9 +137,8 @@ def _restarts_all(spec: JSONObject) -> bool:
     )
 
 
-def _is_restarted(name: str, containers: Iterable[JSONObject], spec: JSONObject, exit_code: int) -> bool:
+def _is_restarted(container: JSONObject | None, spec: JSONObject, exit_code: int) -> bool:
     """``ContainerShouldRestart``; a container that is not there is not restarted."""
-    container = next((found for found in containers if found.get("name") == name), None)
     if container is None:
         return False
     policy = container.get("restartPolicy")

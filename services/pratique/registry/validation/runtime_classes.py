@@ -41,12 +41,12 @@ def _create(runtime_class: JSONObject, _: Review) -> list[FieldError]:
     errors += validate_labels(scheduling.get("nodeSelector") or {}, path / "nodeSelector")
     tolerations, path = scheduling.get("tolerations") or (), path / "tolerations"
     errors += validate_tolerations(tolerations, path)
-    known = []
+    known = set()
     for index, toleration in enumerate(tolerations):
         key = tuple(toleration.get(name, "") for name in ("key", "operator", "value", "effect"))
         if key in known:
             errors.append(duplicate(path / index, internal_value("core.Toleration", toleration)))
-        known.append(key)
+        known.add(key)
     return errors
 
 

@@ -119,7 +119,7 @@ def _validate_binding_mode(mode: str | None, path: FieldPath) -> list[FieldError
 def _validate_topologies(topologies: list[JSONObject], path: FieldPath) -> list[FieldError]:
     errors: list[FieldError] = []
     # The API server compares with as many empty terms as there are terms, so an empty term is always a duplicate.
-    seen: list[dict[str, frozenset[str]]] = [{}]
+    seen: set[frozenset[tuple[str, frozenset[str]]]] = {frozenset()}
     for index, term in enumerate(topologies):
         place = path / index / "matchLabelExpressions"
         values: dict[str, frozenset[str]] = {}
@@ -129,9 +129,10 @@ def _validate_topologies(topologies: list[JSONObject], path: FieldPath) -> list[
             if key in values:
                 errors.append(duplicate(place / at / "key", key))
             values[key] = frozenset(expression.get("values", ()))
-        if values in seen:
+        requirements = frozenset(values.items())
+        if requirements in seen:
             errors.append(duplicate(place, ""))
-        seen.append(values)
+        seen.add(requirements)
     return errors
 
 
