@@ -257,14 +257,15 @@ def opcodes(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Opcode]:
     found: list[Opcode] = []
     a = c = 0
     for i, j, size in [*_common_runs(old, new), (len(old), len(new), 0)]:
+        start = i, j
         if a < i or c < j:
             found.append(("replace" if a < i and c < j else "delete" if a < i else "insert", a, i, c, j))
         elif found and size:
-            _, a, _, c, _ = found.pop()  # the run before this one, which ends where it begins
-            i, j, size = a, c, i + size - a
-        if size:
-            found.append(("equal", i, i + size, j, j + size))
+            _, *before = found.pop()  # the run that ends where this one begins
+            start = before[0], before[2]
         a, c = i + size, j + size
+        if size:
+            found.append(("equal", start[0], a, start[1], c))
     return found
 
 

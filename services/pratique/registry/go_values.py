@@ -172,7 +172,8 @@ def internal_diff(type_name: str, old: JSON, new: JSON) -> str:
     before, after = (_pretty_lines(_as_internal(kind, value)) for value in (old, new))
     matcher = difflib.SequenceMatcher(None, before, after)
     if len(before) * len(after) > MATCHING_LIMIT:
-        matcher.opcodes = opcodes(before, after)  # what it would take minutes to find, as kube-apiserver does
+        # what it would take minutes to find, as kube-apiserver does; typeshed leaves the attribute out
+        matcher.opcodes = opcodes(before, after)  # type: ignore[attr-defined]
     return "".join(line for group in matcher.get_grouped_opcodes() for line in _hunk(group, before, after))
 
 

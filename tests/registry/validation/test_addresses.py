@@ -51,8 +51,8 @@ def test_a_range_is_validated_strictly(text: str, fault: str) -> None:
 
 
 def test_what_a_stored_object_has_is_accepted() -> None:
-    assert validate_legacy_ip("010.2.3.4", PATH, ["010.2.3.4"]) == []
-    assert validate_legacy_cidr("10.0.0.1/8", PATH, ["10.0.0.1/8"]) == []
+    assert validate_legacy_ip("010.2.3.4", PATH, {"010.2.3.4"}) == []
+    assert validate_legacy_cidr("10.0.0.1/8", PATH, {"10.0.0.1/8"}) == []
 
 
 def test_a_new_field_takes_the_canonical_form_alone() -> None:

@@ -142,7 +142,7 @@ def original_field(path: Path, document: JSON, written: JSON) -> Path:
     for step in path:
         document = member(document, step)
         if isinstance(step, int) and (name := member(document, "name")) is not None:
-            place = next(iter(places.named(written, name)), None)
+            place: Step | None = next(iter(places.named(written, name)), None)
         else:
             place = step
         if place is None or member(written, place) is None:

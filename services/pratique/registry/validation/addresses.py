@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import ipaddress
-from collections.abc import Set
+from collections.abc import Set as AbstractSet
 from typing import TypeAlias
 
 from pratique.apimachinery import names
@@ -63,7 +63,9 @@ def canonical_ip(address: Address) -> str:
     return str(mapped or address)
 
 
-def validate_legacy_ip(value: str, path: FieldPath, accepted: Set[str] = frozenset()) -> list[FieldError]:
+def validate_legacy_ip(
+    value: str, path: FieldPath, accepted: AbstractSet[str] = frozenset()
+) -> list[FieldError]:
     """Validate an address in a field that once took more: ``IsValidIPForLegacyField``."""
     if value in accepted:
         return []
@@ -86,7 +88,9 @@ def validate_ip(value: str, path: FieldPath) -> list[FieldError]:
     return [invalid(path, value, f"must be in canonical form ({go_quoted(canonical_ip(address))})")]
 
 
-def validate_legacy_cidr(value: str, path: FieldPath, accepted: Set[str] = frozenset()) -> list[FieldError]:
+def validate_legacy_cidr(
+    value: str, path: FieldPath, accepted: AbstractSet[str] = frozenset()
+) -> list[FieldError]:
     """Validate a CIDR value in a field that once took more: ``IsValidCIDRForLegacyField``."""
     if value in accepted:
         return []

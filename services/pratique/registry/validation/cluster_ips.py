@@ -6,7 +6,8 @@ Source: ``ValidateServiceClusterIPsRelatedFields`` and ``validateUpgradeDowngrad
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
 from pratique.apimachinery.field_errors import (
     ROOT,
@@ -63,7 +64,7 @@ def _validate_first(ip: str, ips: Sequence[str]) -> list[FieldError]:
     return [] if ips[0] == ip else [invalid(_IPS, list(ips), "first value must match `clusterIP`")]
 
 
-def _validate_each(ips: Sequence[str], accepted: Set[str]) -> list[FieldError]:
+def _validate_each(ips: Sequence[str], accepted: AbstractSet[str]) -> list[FieldError]:
     errors = []
     for index, ip in enumerate(ips):
         if index == 0 and ip == "None":
