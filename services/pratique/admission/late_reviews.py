@@ -40,13 +40,12 @@ class LateReviews:
         """Start without any; ``name`` is that of who is called, and ``clock`` tells seconds."""
         self._name = name
         self._clock = clock
-        self._failures: OrderedDict[bytes, tuple[int, float, Failed]] = OrderedDict()
+        self.remembered: OrderedDict[bytes, tuple[int, float, Failed]] = OrderedDict()
+        """Failures by digest of their review. While it is empty, no review needs to be asked about."""
 
     def refuse(self, review: Review) -> Failed | None:
         """Return how a call of the review is to fail at once, and count it; None if it is to be made."""
-        if not self._failures:
-            return None
-        failures, until, failed = self._failures.get(_digest(review), (0, 0.0, None))
+        failures, until, failed = self.remembered.get(_digest(review), (0, 0.0, None))
         if failures < _FAILURES or self._clock() >= until:
             return None
         _refused[self._name,] += 1
@@ -58,17 +57,16 @@ class LateReviews:
         Calls that were made at the same time count as one: one death ends them all.
         """
         digest, now = _digest(review), self._clock()
-        failures, until, _ = self._failures.pop(digest, (0, 0.0, failed))
+        failures, until, _ = self.remembered.pop(digest, (0, 0.0, failed))
         began_after = now - took_seconds >= until - _REFUSED_SECONDS
         failures = failures + began_after if now < until else 1
-        self._failures[digest] = (failures, now + _REFUSED_SECONDS, failed)
-        if len(self._failures) > _MAX_REVIEWS:
-            self._failures.popitem(last=False)
+        self.remembered[digest] = (failures, now + _REFUSED_SECONDS, failed)
+        if len(self.remembered) > _MAX_REVIEWS:
+            self.remembered.popitem(last=False)
 
     def answer(self, review: Review) -> None:
         """Record that a call was answered: what was late before was not so because of the review."""
-        if self._failures:
-            self._failures.pop(_digest(review), None)
+        self.remembered.pop(_digest(review), None)
 
 
 def late_reviews_metric() -> CallbackMetric:

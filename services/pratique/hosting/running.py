@@ -292,13 +292,13 @@ class HandlerRunner(msgspec.Struct, frozen=True):
 
     def _refusal(self, review: Review) -> RemoteFailureError | None:
         """Take no time for a review that took all of it twice, and no process for one that ended two."""
-        failed = self.late_reviews.refuse(review)
+        failed = self.late_reviews.refuse(review) if self.late_reviews.remembered else None
         return None if failed is None else RemoteFailureError(failed)
 
     def _remember(self, review: Review, answer: object, took_seconds: float) -> None:
         if isinstance(answer, RemoteFailureError) and answer.deadly:
             self.late_reviews.fail(review, took_seconds, answer.failed)
-        else:
+        elif self.late_reviews.remembered:
             self.late_reviews.answer(review)
 
     async def _call_again(

@@ -360,10 +360,11 @@ async def call_webhook(hook: ChainWebhook, review: Review, phase: Phase, deadlin
     refusal = None
     try:
         refusal = _dry_run_refusal(hook, review)
-        if not refusal and hook.late_reviews.refuse(review):
+        if not refusal and hook.late_reviews.remembered and hook.late_reviews.refuse(review):
             raise CallTimeoutError(_NO_TIME)
         outcome = refusal or await _call_transport(hook, review, phase, deadline)
-        hook.late_reviews.answer(review)
+        if hook.late_reviews.remembered:
+            hook.late_reviews.answer(review)
     except CallError as error:
         kind = FailureKind.TIMEOUT if isinstance(error, CallTimeoutError) else FailureKind.ERROR
         if kind is FailureKind.TIMEOUT and (took := time.monotonic() - started) >= LEAST_SECONDS:

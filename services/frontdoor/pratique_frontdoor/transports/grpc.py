@@ -260,7 +260,8 @@ class GrpcTransport:
         request = messages.mutate_request(review, calls, review.digest if self._ours else "")
         call = self._outgoing(request, review, calls, deadline)
         answer, endpoint = await self._answer(self._ask(Phase.MUTATE, call), MutateResponse, call.digest)
-        self._late_reviews.answer(review)
+        if self._late_reviews.remembered:
+            self._late_reviews.answer(review)
         messages.check_answered_review(answer, review.uid, ours=self._ours)
         if call.digest:
             messages.record_checks(answer, review)
@@ -290,7 +291,8 @@ class GrpcTransport:
         request = messages.validate_request(review, calls, review.digest if self._ours else "")
         call = self._outgoing(request, review, calls, deadline, sent_to, expected_seconds)
         answer, endpoint = await self._answer(self._ask(Phase.VALIDATE, call), ValidateResponse, call.digest)
-        self._late_reviews.answer(review)
+        if self._late_reviews.remembered:
+            self._late_reviews.answer(review)
         messages.check_answered_review(answer, review.uid, ours=self._ours)
         if call.digest:
             messages.record_checks(answer, review)
@@ -300,7 +302,7 @@ class GrpcTransport:
 
     def _refuse_late(self, review: Review) -> None:
         """Fail at once where the service was late with the review, or died of it, twice."""
-        if self._late_reviews.refuse(review):
+        if self._late_reviews.remembered and self._late_reviews.refuse(review):
             raise _call_error(grpc.StatusCode.DEADLINE_EXCEEDED, self._failure_prefix)
 
     def _outgoing(  # noqa: PLR0917 - private, and called with what its callers got
