@@ -430,7 +430,7 @@ def test_each_webhook_has_its_own_circuit(tmp_path: Path) -> None:
 def test_webhooks_over_grpc_have_circuit_breakers(service: Any, tmp_path: Path) -> None:
     async def decide() -> list[str]:
         async with service() as address:
-            hook = webhook("g.example.com", f"grpc://{address}", b"", "Fail", seconds=1)
+            hook = webhook("g.example.com", f"grpc://{address}", b"", "Fail")
             del hook["clientConfig"]["caBundle"]
             async with Door(written(tmp_path, "Validating", hook), failures=1) as door:
                 return [only_step(await door.decide()).reason for _ in range(2)]
