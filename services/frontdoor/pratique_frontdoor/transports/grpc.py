@@ -29,6 +29,7 @@ from pratique.apimachinery.errors import (
     MismatchError,
     UnreachableError,
 )
+from pratique.processes.review_threads import work_on_text
 from pratique.rpc import messages
 from pratique.rpc.handlers import CANCELED, CODE_NAMES, NOT_HELD, OK
 from pratique.rpc.streams import STREAMED_METHODS
@@ -259,13 +260,15 @@ class GrpcTransport:
         self._refuse_late(review)
         request = messages.mutate_request(review, calls, review.digest if self._ours else "")
         call = self._outgoing(request, review, calls, deadline)
-        answer, endpoint = await self._answer(self._ask(Phase.MUTATE, call), MutateResponse, call.digest)
+        answer, endpoint, size = await self._answer(
+            self._ask(Phase.MUTATE, call), MutateResponse, call.digest
+        )
         if self._late_reviews.remembered:
             self._late_reviews.answer(review)
         messages.check_answered_review(answer, review.uid, ours=self._ours)
         if call.digest:
             messages.record_checks(answer, review)
-        outcomes = messages.outcomes_from_mutate(answer, calls, endpoint)
+        outcomes = await work_on_text(size, messages.outcomes_from_mutate, answer, calls, endpoint)
         self._work.observe(outcomes)
         return outcomes
 
@@ -290,13 +293,15 @@ class GrpcTransport:
         self._refuse_late(review)
         request = messages.validate_request(review, calls, review.digest if self._ours else "")
         call = self._outgoing(request, review, calls, deadline, sent_to, expected_seconds)
-        answer, endpoint = await self._answer(self._ask(Phase.VALIDATE, call), ValidateResponse, call.digest)
+        answer, endpoint, size = await self._answer(
+            self._ask(Phase.VALIDATE, call), ValidateResponse, call.digest
+        )
         if self._late_reviews.remembered:
             self._late_reviews.answer(review)
         messages.check_answered_review(answer, review.uid, ours=self._ours)
         if call.digest:
             messages.record_checks(answer, review)
-        outcomes = messages.outcomes_from_validate(answer, calls, endpoint)
+        outcomes = await work_on_text(size, messages.outcomes_from_validate, answer, calls, endpoint)
         self._work.observe(outcomes)
         return outcomes
 
@@ -358,7 +363,8 @@ class GrpcTransport:
 
     async def _answer(
         self, call: Awaitable[ReplicaAnswer], message: type[_MessageT], digest: str
-    ) -> tuple[_MessageT, str]:
+    ) -> tuple[_MessageT, str, int]:
+        """Return the answer, the endpoint that gave it, and how many bytes it had."""
         begun, code = time.perf_counter(), CODE_NAMES[grpc.StatusCode.INTERNAL]
         try:
             raw, endpoint = await call
@@ -384,7 +390,7 @@ class GrpcTransport:
                 self._observe(code, time.perf_counter() - begun)
         if digest and answer.digest != digest:
             raise self._mismatch(digest, endpoint)
-        return answer, endpoint or self.endpoint
+        return answer, endpoint or self.endpoint, len(raw)
 
     def _mismatch(self, digest: str, endpoint: str = "") -> MismatchError:
         where = f" at {endpoint}" if endpoint else ""
