@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from growth.measuring import Clock, Work
+from growth.measuring import Clock, Work, fresh_number
 from growth.reviews import DATA, write
 from pratique.admission.controllers import BOTH, Phase
 from pratique.admission.results import Outcome
@@ -40,7 +40,7 @@ def _cause(index: int) -> JSON:
 
 
 def _nameless_cause(index: int) -> JSON:
-    return {"message": f'container "c{index}" must set securityContext.runAsNonRoot=true'}
+    return {"message": f'container "c{index % 100}" must set securityContext.runAsNonRoot=true'}
 
 
 def _operations(path: str, op: str = "add", value: JSON = 1) -> Item:
@@ -70,11 +70,16 @@ PATCHES: Mapping[str, Item] = {
 LISTS: Mapping[str, Item] = {"warnings": _texts, "causes": _cause, "causes without fields": _nameless_cause}
 
 
+def _numbers(count: int) -> range:
+    number = fresh_number()
+    return range(number, number + count)
+
+
 def _items(item: Item, size: int) -> list[JSON]:
     items: list[JSON] = []
-    used = 0
+    used, number = 0, fresh_number()
     while used < size:
-        items.append(item(len(items)))
+        items.append(item(number + len(items)))
         used += len(encode(items[-1])) + 1
     return items
 
@@ -87,7 +92,7 @@ def response(what: str, size: int) -> JSONObject:
         patch = base64.b64encode(encode(operations)).decode()
         return {"allowed": True, "patchType": "JSONPatch", "patch": patch}
     if what == "audit annotations":
-        return {"allowed": True, "auditAnnotations": {f"a{index}": "b" for index in range(size // 14)}}
+        return {"allowed": True, "auditAnnotations": {f"a{index}": "b" for index in _numbers(size // 14)}}
     if what == "warnings":
         return {"allowed": True, "warnings": _items(LISTS[what], size)}
     details = {"causes": _items(LISTS[what], size)}

@@ -7,7 +7,7 @@ import base64
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from growth.measuring import Clock, Work
+from growth.measuring import Clock, Work, fresh_number
 from pratique.apimachinery.errors import ConversionError
 from pratique.apimachinery.json_values import JSON, Document, JSONObject
 from pratique.apimachinery.kinds import GroupVersionKind
@@ -20,7 +20,8 @@ Change: TypeAlias = Callable[[int], JSONObject]
 
 
 def _names(size: int, name: str) -> dict[str, JSON]:
-    return {f"{name}{index}": "b" for index in range(size // 16)}
+    number = fresh_number()
+    return {f"{name}{number + index}": "b" for index in range(size // 16)}
 
 
 _METADATA: JSONObject = {"name": "first", "namespace": "shop"}

@@ -67,6 +67,14 @@ _RESOURCES = frozenset(
 )
 
 
+class Filling(NamedTuple):
+    """What fills a list or map."""
+
+    style: str
+    size: int
+    number: int
+
+
 class Place(NamedTuple):
     """A list or a map of a kind."""
 
@@ -105,58 +113,62 @@ def places(kind: GroupVersionKind) -> list[Place]:
     return found
 
 
-def filled(place: Place, style: str, size: int) -> JSONObject:
-    """A valid enough object of about ``size`` bytes, nearly all of them in one list or map."""
+def filled(place: Place, style: str, size: int, number: int = 0) -> JSONObject:
+    """A valid enough object of about ``size`` bytes, nearly all in one list or map; its items count from ``number``."""
     root = go_type_of_kind(place.kind)
     assert root is not None
     named: JSONObject = {"apiVersion": place.kind.api_version, "kind": place.kind.kind}
     document = {**named, **_base(place.kind), **named}
     document["metadata"] = {"name": "web", **(document.get("metadata") or {})}
-    return _with_large(document, root, place.path, style, size)
+    return _with_large(document, root, place.path, Filling(style, size, number))
 
 
-def _with_large(value: Any, type_: GoType, path: tuple[str, ...], style: str, size: int) -> JSONObject:
+def _with_large(value: Any, type_: GoType, path: tuple[str, ...], filling: Filling) -> JSONObject:
     """A copy of an object with something large at ``path``."""
     name, *rest = path
     field = type_.fields[name]
-    if not rest and style == CROWDED:
+    if not rest and filling.style == CROWDED:
         others = [
             one for one in type_.fields.values() if one.type.kind in _CONTAINERS and one.name not in _UNFILLED
         ]
-        share = size // 2 // len(others)
-        crowd = {one.name: _large(type_, one, "distinct", share) for one in others}
-        return {**value, **crowd, name: _large(type_, field, "distinct", size // 2)}
+        half = Filling("distinct", filling.size // 2, filling.number)
+        share = half._replace(size=half.size // len(others))
+        return {
+            **value,
+            **{one.name: _large(type_, one, share) for one in others},
+            name: _large(type_, field, half),
+        }
     if not rest:
-        return {**value, name: _large(type_, field, style, size)}
+        return {**value, name: _large(type_, field, filling)}
     inner, present = field.type, value.get(name)
     if inner.kind is GoKind.LIST and inner.items is not None:
         items = present if isinstance(present, list) and present else [_example(type_, field)[0]]
-        return {**value, name: [_inside(items[0], inner.items, rest, style, size), *items[1:]]}
+        return {**value, name: [_inside(items[0], inner.items, rest, filling), *items[1:]]}
     if inner.kind is GoKind.MAP and inner.items is not None:
         members = present if isinstance(present, dict) and present else {"a": _example(type_, field)[0]}
         first = next(iter(members))
-        return {**value, name: {**members, first: _inside(members[first], inner.items, rest, style, size)}}
-    return {**value, name: _inside(present, inner, rest, style, size)}
+        return {**value, name: {**members, first: _inside(members[first], inner.items, rest, filling)}}
+    return {**value, name: _inside(present, inner, rest, filling)}
 
 
-def _inside(value: Any, type_: GoType, rest: list[str], style: str, size: int) -> JSONObject:
+def _inside(value: Any, type_: GoType, rest: list[str], filling: Filling) -> JSONObject:
     inner = type_.items if type_.kind is GoKind.SCHEMA and type_.items is not None else type_
-    return _with_large(value if isinstance(value, dict) else _made(inner, 1), inner, tuple(rest), style, size)
+    return _with_large(value if isinstance(value, dict) else _made(inner, 1), inner, tuple(rest), filling)
 
 
-def _large(type_: GoType, field: GoField, style: str, size: int) -> JSON:
+def _large(type_: GoType, field: GoField, filling: Filling) -> JSON:
     items = field.type.items
     assert items is not None
     examples, used = _example(type_, field), 0
     made: list[JSON] = []
-    while used < size:
-        item = varied(examples[len(made) % len(examples)], items, len(made), style)
+    while used < filling.size:
+        item = varied(examples[len(made) % len(examples)], items, filling.number + len(made), filling.style)
         made.append(item)
         used += max(len(encode(item)), _LEAST_BYTES) + (12 if field.type.kind is GoKind.MAP else 1)
     if field.type.kind is GoKind.LIST:
         return made
     prefix = "example.com/r" if field.name in _RESOURCES else "k"
-    return {f"{prefix}{index}": item for index, item in enumerate(made)}
+    return {f"{prefix}{index}": item for index, item in enumerate(made, filling.number)}
 
 
 def varied(example: JSON, type_: GoType | None, index: int, style: str) -> JSON:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cProfile
 import gc
+import itertools
 import pstats
 import time
 from collections import defaultdict
@@ -26,6 +27,17 @@ _NOTHING_SECONDS = 0.005
 object that an API server accepts."""
 _REPEATS = 3
 _NAMED = 3
+
+
+_numbers = itertools.count(1_000_000, 150_000)
+
+
+def fresh_number() -> int:
+    """The number from which what is made for one run counts its items.
+
+    No two runs have the same texts: what a cache has kept of a small size would make a large one look slow.
+    """
+    return next(_numbers)
 
 
 class Clock:

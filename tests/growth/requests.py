@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from growth.fields import filled, places
+from growth.measuring import fresh_number
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource, ResourceType
 
@@ -20,11 +21,16 @@ HULL = ResourceType(
 
 
 def _listed(item: Value) -> Value:
-    return lambda size: [item(index) for index in range(size // 16)]
+    return lambda size: [item(number) for number in _numbers(size // 16)]
 
 
 def _named(item: Value) -> Value:
-    return lambda size: {f"k{index}": item(index) for index in range(size // 16)}
+    return lambda size: {f"k{number}": item(number) for number in _numbers(size // 16)}
+
+
+def _numbers(count: int) -> range:
+    number = fresh_number()
+    return range(number, number + count)
 
 
 CUSTOM_FIELDS: Mapping[str, Value] = {

@@ -69,12 +69,14 @@ class ReviewPieces:
             received = decode_review(body, self.cluster)
             _ = received.review.object, received.review.old_object
         review = received.review
+        received_object: Review | None = None
         with clock("object validation: receive"), contextlib.suppress(ObjectRefusedError):
             object_validation.owner_warnings(review)
-            review = object_validation.receive(review)
-        await self._run_controllers(review, clock)
-        with clock("object validation: store"), contextlib.suppress(ObjectRefusedError):
-            object_validation.store(review, 0.0)
+            received_object = object_validation.receive(review)
+        await self._run_controllers(received_object or review, clock)
+        if received_object is not None:
+            with clock("object validation: store"), contextlib.suppress(ObjectRefusedError):
+                object_validation.store(received_object, 0.0)
         # what was made in this process is validated in this thread, where a profile sees it
         asked = received.review.with_object(Document.from_data(received.review.object))
         for is_validated in (False, True):

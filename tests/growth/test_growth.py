@@ -12,7 +12,7 @@ import pytest
 from growth.answers import ANSWERS, webhook_work
 from growth.conversions import CHANGES, conversion_work, error_of
 from growth.fields import STYLES, Place, filled, places
-from growth.measuring import Clock, Work, superlinear
+from growth.measuring import Clock, Work, fresh_number, superlinear
 from growth.requests import CUSTOM_FIELDS, HULL, REQUEST_FIELDS, hull, small_pod
 from growth.reviews import ReviewPieces, review_body
 from pratique.apimachinery.field_errors import MAX_ERROR_CHARACTERS
@@ -21,7 +21,7 @@ from pratique.cluster.api_resources import built_in_resources
 from pratique.cluster.schemas import built_in_schema
 
 _SHARE_OF_OTHERS = 0.4
-SAMPLE_CPU_SECONDS = 20.0
+SAMPLE_CPU_SECONDS = 15.0
 """What a sample takes, unless something is wrong."""
 
 RESOURCES = [
@@ -46,9 +46,10 @@ def field_work(
     """Work on an object with a large field; an update replaces half of it."""
 
     def work(size: int, clock: Clock) -> None:
-        document, old = filled(place, style, size), None
+        number = fresh_number()
+        document, old = filled(place, style, size, number), None
         if operation == "updated":
-            old = filled(place, "alike" if style == "distinct" else "distinct", size // 2)
+            old = filled(place, "alike" if style == "distinct" else "distinct", size // 2, number)
             old = {**old, "metadata": {**old["metadata"], "name": document["metadata"]["name"]}}
         asyncio.run(pieces.run(review_body(document, resource, old=old), clock))
 

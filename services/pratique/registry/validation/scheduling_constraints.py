@@ -252,11 +252,11 @@ def validate_label_keys(term: JSONObject, path: FieldPath) -> list[FieldError]:
         if key in indexes and key in selected:
             errors.append(invalid(path / indexes[key], key, _IN_BOTH))
         selected.add(key)
-    detail = "exists in both matchLabelKeys and mismatchLabelKeys"
+    detail, in_both = "exists in both matchLabelKeys and mismatchLabelKeys", {*matched} & {*mismatched}
     return errors + [
         invalid(path / "matchLabelKeys" / index, key, detail)
         for index, key in enumerate(matched)
-        if key in mismatched
+        if key in in_both
     ]
 
 
