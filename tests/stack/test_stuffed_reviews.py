@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -92,12 +93,12 @@ STUFFED: dict[str, Callable[[], bytes]] = {
 }
 
 
-def gaps(stack: Stack) -> dict[str, float]:
+def gaps(stack: Stack) -> Counter[str]:
     """How many gaps of the event loop were as long as each bound of the histogram, or shorter."""
     text = stack.get("/metrics")[1]
     families = {family.name: family for family in text_string_to_metric_families(text)}
     samples = families["pratique_event_loop_gap_seconds"].samples
-    return {sample.labels["le"]: sample.value for sample in samples if "le" in sample.labels}
+    return Counter({sample.labels["le"]: int(sample.value) for sample in samples if "le" in sample.labels})
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ class ForkedCommand(_Fork[AnyStr]):
         program, *arguments = asked["args"]
         self._waiting: threading.Lock = threading.Lock()
         path = PROGRAM.parent
-        if arguments[0] == "-m":
+        if arguments[:1] == ["-m"]:
             assert program == sys.executable, asked["args"]
             path = Path(asked["cwd"] or ".").absolute()
             given = [_MAIN, *arguments[2:]] if arguments[1] == "pratique_cli" else arguments
