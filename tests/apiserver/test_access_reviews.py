@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from support import api_servers, local_stacks
+from support import local_stacks
 from support.api_servers import ApiServer, write_kubeconfig
 from support.connection_forwarders import Forwarder
 from support.forked_commands import PROGRAM, run
+from support.free_ports import free_port
 from support.live_stacks import metric, review, wait_for
 from support.local_stacks import Stack
 from support.role_bindings import binding, role_of, rule
@@ -67,7 +68,7 @@ def _config(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(name="network", scope="module")
 def _network(api_server: ApiServer) -> Iterator[Forwarder]:
-    with Forwarder(("127.0.0.1", api_servers.free_port()), [api_server.port]) as network:
+    with Forwarder(("127.0.0.1", free_port()), [api_server.port]) as network:
         yield network
 
 

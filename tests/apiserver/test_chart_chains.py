@@ -23,10 +23,11 @@ from pratique.hosting.cluster_roles import (
     policy_rules,
 )
 from pratique.hosting.webhook_rules import rules_of_chain
-from support.api_servers import ApiServer, free_port, write_kubeconfig
+from support.api_servers import ApiServer, write_kubeconfig
 from support.bound_processes import bound_process
 from support.charts import RELEASE, by_name, refusal, rendered
 from support.forked_commands import PROGRAM, run
+from support.free_ports import free_port
 from support.waiting import within
 
 CHAINS: dict[str, dict[str, Any]] = {

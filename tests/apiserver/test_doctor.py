@@ -22,10 +22,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from pratique_cli.installation_checks import check_installation
 from pratique_cli.installations import read_installation
-from support import api_servers
 from support.api_servers import ApiServer
 from support.cluster_manifests import NAMESPACE, objects, webhook_text
 from support.forked_commands import PROGRAM, run
+from support.free_ports import free_port
 
 SPACE = f"namespaces/{NAMESPACE}"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
@@ -267,7 +267,7 @@ def test_a_user_who_may_not_list_is_told_what_is_needed(server: ApiServer, tmp_p
 
 
 def test_an_api_server_that_is_not_there_is_one_error(server: ApiServer, tmp_path: Path) -> None:
-    port = api_servers.free_port()
+    port = free_port()
     ran = doctor(kubeconfig(tmp_path, port, server.authority))
     assert ran.returncode == 2
     assert f"pratique: the API server https://127.0.0.1:{port} cannot be reached: " in ran.stderr

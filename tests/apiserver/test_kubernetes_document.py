@@ -15,11 +15,12 @@ from pathlib import Path
 import pytest
 
 from support import api_servers, go_programs
-from support.api_servers import ApiServer, free_port
+from support.api_servers import ApiServer
 from support.charts import DEPLOY
 from support.cluster_webhooks import SERVICE_RANGE, admission_configuration
 from support.deployed_stacks import DeployedStack, deployed, make_certificates
 from support.deployment_controllers import rolling_out
+from support.free_ports import free_port
 from support.kubernetes_programs import program, why_not
 from support.waiting import within
 

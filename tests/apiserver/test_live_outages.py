@@ -16,6 +16,7 @@ import pytest
 from support import api_servers, local_stacks
 from support.api_servers import ApiServer, write_kubeconfig
 from support.connection_forwarders import Forwarder
+from support.free_ports import free_port
 from support.live_stacks import metric, reason, wait_for
 from support.local_stacks import Stack
 
@@ -31,7 +32,7 @@ def _server(disturbed_server: ApiServer) -> ApiServer:
 
 @pytest.fixture(name="network", scope="module")
 def _network(server: ApiServer) -> Iterator[Forwarder]:
-    with Forwarder(("127.0.0.1", api_servers.free_port()), [server.port]) as network:
+    with Forwarder(("127.0.0.1", free_port()), [server.port]) as network:
         yield network
 
 

@@ -10,7 +10,6 @@ import dataclasses
 import http.client
 import json
 import os
-import socket
 import subprocess
 import threading
 import time
@@ -21,6 +20,7 @@ from typing import Any
 import pytest
 
 from support.docker_engine import IMAGE, LEDGER_IMAGE, compose, why_not
+from support.free_ports import free_port
 
 COMPOSE_FILE = Path(__file__).parents[2] / "compose.yaml"
 VALIDATORS, CALLERS, HARD = 3, 8, 100
@@ -100,9 +100,8 @@ def _stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Composed]:
     for shop in SHOPS:
         hard = 10**6 if shop == "stopped" else HARD
         (cluster / f"{shop}.json").write_text(json.dumps(quota(shop, hard)))
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PRATIQUE_")}
+    port = free_port()
     own = {
         "PORT": str(port),
         "IMAGE": IMAGE,

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from grpc_health.v1.health_pb2 import HealthCheckResponse
 
 from pratique.rpc import probes
 from support.certificate_mounts import Mount
+from support.free_ports import free_port
 
 
 @contextlib.contextmanager
@@ -36,9 +36,7 @@ def service(status: int | None) -> Iterator[str]:
 
 @pytest.fixture
 def closed_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+    return free_port()
 
 
 def test_a_service_that_serves_is_healthy() -> None:

@@ -11,7 +11,6 @@ import dataclasses
 import json
 import os
 import re
-import socket
 import subprocess
 import tempfile
 import time
@@ -26,6 +25,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from support.api_clients import Client, Reply
 from support.bound_processes import bound_process
+from support.free_ports import free_port
 from support.kubernetes_programs import program, why_not
 
 USERS = {
@@ -190,13 +190,6 @@ def compact(server: ApiServer) -> None:
 
     status = ask("/v3/maintenance/status", {})
     ask("/v3/kv/compaction", {"revision": status["header"]["revision"], "physical": True})
-
-
-def free_port() -> int:
-    """A port of this host that nobody listens on."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 @contextlib.contextmanager

@@ -11,8 +11,8 @@ from typing import Any
 
 import yaml
 
-from support.api_servers import free_port
 from support.cluster_manifests import FILES, webhook_documents
+from support.free_ports import free_port
 
 SERVICE_RANGE = "127.0.64.0/24"
 """Addresses of Services that this host has itself, as Linux has all of 127.0.0.0/8: nothing needs to route them."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from support import api_servers
 from support.api_clients import Client
-from support.api_servers import ApiServer, free_port
+from support.api_servers import ApiServer
 from support.cluster_webhooks import (
     POLICIES,
     SERVICE_RANGE,
@@ -21,6 +21,7 @@ from support.cluster_webhooks import (
     service_port,
 )
 from support.deployed_stacks import DeployedStack, deployed, make_certificates
+from support.free_ports import free_port
 from support.waiting import within
 
 _PATIENCE_SECONDS = 120

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from support import cluster_manifests
-from support.api_servers import free_port
 from support.bound_processes import bound_process
 from support.connection_forwarders import Forwarder
 from support.forked_commands import PROGRAM, run
+from support.free_ports import free_port
 from support.waiting import within
 
 CLIENT = "kube-apiserver"

@@ -22,8 +22,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from support.api_servers import free_port
 from support.bound_processes import bound_process
+from support.free_ports import free_port
 from support.waiting import within
 
 DOCS = Path(__file__).parents[2] / "docs"

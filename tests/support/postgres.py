@@ -7,7 +7,6 @@ import dataclasses
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 import uuid
@@ -17,6 +16,8 @@ from typing import Any
 
 import psycopg
 import pytest
+
+from support.free_ports import free_port
 
 _NOBODY = "postgres"
 """Who runs the server where tests are run by root, which it refuses: Debian's package brings that user."""
@@ -90,7 +91,7 @@ def running() -> Iterator[Server]:
             os.chown(folder, user.pw_uid, user.pw_gid)
         flags = ("-U", _NOBODY, "--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C")
         _run(programs / "initdb", "-D", f"{folder}/data", *flags)
-        server = Server(programs, Path(folder), _free_port())
+        server = Server(programs, Path(folder), free_port())
         server.start()
         try:
             yield server
@@ -120,9 +121,3 @@ def _run(program: Path, *arguments: str) -> None:
         timeout=2 * _PATIENCE_SECONDS,
         **user,
     )
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])

@@ -19,12 +19,12 @@ from typing import Any
 
 import pytest
 
-from support.api_servers import free_port
 from support.cluster_webhooks import UNREGISTERED
 from support.clusters import Cluster
 from support.connection_forwarders import Forwarder
 from support.deployed_stacks import Replica
 from support.forked_commands import PROGRAM
+from support.free_ports import free_port
 from support.next_releases import make_next_release
 from support.steady_loads import SteadyLoad, steady_load
 from support.waiting import within

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextlib
-import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -21,6 +20,7 @@ from pratique.rpc.servers import RpcServer, ServerSettings
 from pratique_frontdoor.transports.channels import grpc_target, watched_name
 from pratique_frontdoor.transports.grpc import GrpcTransport
 from support.chains import pod_review
+from support.free_ports import free_port
 from support.name_servers import name_server
 from support.services.controllers import hosted
 from support.services.faulty_services import listening
@@ -134,13 +134,6 @@ def test_a_draining_replica_gets_no_calls_after_its_health_changes_and_none_is_l
     print(f"the last call came {(seen[-1] - seen[0]) * 1000:.0f} ms after the drain began")  # noqa: T201
     assert counts["leaving"] + counts["staying"] == 2_000
     assert counts["leaving"] < 400
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 async def found_while_calling(look_seconds: float | None, streamed: Phase | None) -> float:
