@@ -21,7 +21,7 @@ from pratique.cluster.api_resources import built_in_resources
 from pratique.cluster.schemas import built_in_schema
 
 _SHARE_OF_OTHERS = 0.4
-SAMPLE_CPU_SECONDS = 15.0
+SAMPLE_CPU_SECONDS = 8.0
 """What a sample takes, unless something is wrong."""
 
 RESOURCES = [
