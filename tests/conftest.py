@@ -39,12 +39,11 @@ settings.load_profile("thorough" if LONG else "few")
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Let the collector of garbage not look at the tests again and again: what is collected stays to the end."""
+    """Let the collector of garbage not look at the tests again and again while they come to be."""
     gc.disable()
     try:
         return (yield)
     finally:
-        gc.freeze()
         gc.enable()
 
 
