@@ -15,6 +15,8 @@ from support.front_doors.reviews import review_document
 from support.local_stacks import Stack, running
 
 MOST_MODULES = 30
+WATCHDOG = {"pratique.telemetry.loop_watchdog"}
+"""It looks at the event loop twenty times a second, whatever that does."""
 WARM_UP_REVIEWS = 5
 REVIEWS = 10
 ROUNDS = 5
@@ -94,8 +96,8 @@ def modules_of_reviews(stack: Stack, folder: Path, reviews: int) -> list[str]:
             time.sleep(SETTLE_SECONDS)
             for service, pid in pids.items():
                 windows[service].append(called_modules(folder, pid))
-    # What only some windows have is the work of timers, not of the review.
-    paths = {service: frozenset.intersection(*found) for service, found in windows.items()}
+    # What only some windows have is the work of timers, not of the review; the watchdog's is in all long ones.
+    paths = {service: frozenset.intersection(*found) - WATCHDOG for service, found in windows.items()}
     assert all(entry in paths[service] for service, entry in ENTRIES.items())
     return sorted(frozenset.union(*paths.values()))
 

@@ -24,6 +24,11 @@ from support.chains import pod_review
 from support.services.delayed_validators import DelayedValidator, calling
 from support.waiting import streams_to, until
 
+# What links held is delivered at the end of a test, to services that stop in the middle of it.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <coroutine object DelayedValidator:pytest.PytestUnraisableExceptionWarning"
+)
+
 both_ways = pytest.mark.parametrize("streams", [True, False], ids=["stream", "unary"])
 
 
